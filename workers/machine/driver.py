@@ -1,0 +1,168 @@
+"""The contract of a machine driver: what KeepState asks of a hypervisor, and nothing else.
+
+`workers/machine/qemu` is the real one, `workers/machine/fake` the complete fake; `tests/driver_suite.py` holds both to
+this text. A machine lives in its *runtime directory*: everything that a restarted worker needs to find it again is there.
+
+Verbs state prerequisites, effects on success and effects on failure. All raise `MachineError` and nothing else.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from pathlib import Path
+from typing import Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+PAGE_BYTES = 4096
+
+
+class MachineError(Exception):
+    """A machine could not do what was asked. `code` is stable; the text says what happened and what did not.
+
+    Codes: hypervisor_missing, boot_failed, resume_failed, guest_silent, machine_dead, capture_failed, no_space,
+    exec_failed, bad_image.
+    """
+
+    def __init__(self, code: str, message: str):
+        super().__init__(message)
+        self.code = code
+
+
+@dataclass(frozen=True)
+class GuestImage:
+    """The files of one content-addressed image on this host. All are read-only and never change."""
+
+    digest: str
+    name: str
+    architecture: str
+    kernel: Path
+    initrd: Path
+    disk: Path | None  # raw; None for a machine that lives in memory alone
+    disk_bytes: int
+    command_line: str
+
+
+@dataclass(frozen=True)
+class MachineSpec:
+    """What a machine is made of: equal at boot and at each resume, kept in the manifest."""
+
+    session_id: str
+    memory_bytes: int  # a multiple of 1 MiB
+    cpus: int
+
+
+@dataclass(frozen=True)
+class SavedState:
+    """Verified files of a checkpoint, assembled on this host. None of them is ever written to."""
+
+    memory: Path  # sparse, exactly memory_bytes long
+    disk: Path | None  # qcow2 over the image's disk
+    devices: Path
+
+
+class MachineState(StrEnum):
+    RUNNING = "running"
+    PAUSED = "paused"  # alive, virtual CPUs stopped
+    DEAD = "dead"
+
+
+@dataclass(frozen=True)
+class MachineStatus:
+    """What was seen at the moment of asking; never a remembered state."""
+
+    state: MachineState
+    pid: int | None
+    reason: str | None = None  # why it is dead, where that is known
+
+
+@dataclass(frozen=True)
+class ExecResult:
+    exit_code: int | None  # None if a signal ended it
+    stdout: bytes
+    stderr: bytes
+    truncated: bool  # either stream was cut at the limit
+    timed_out: bool
+    duration_seconds: float
+
+
+@dataclass(frozen=True)
+class Capture:
+    """One moment of a machine: memory, disk and devices of the same stopped window."""
+
+    page_numbers: npt.NDArray[np.int64]  # ascending; pages written since the memory image was mapped
+    pages: Path  # the bytes of those pages, packed in that order
+    memory_base: Path  # the image under them
+    overlays: tuple[Path, ...]  # frozen qcow2 overlays above the disk the machine started from, oldest first
+    devices: Path
+    pause_seconds: float
+    pause_parts: Mapping[str, float]  # stop, devices, disk, pages, continue; seconds
+
+
+@dataclass(frozen=True)
+class Capabilities:
+    architectures: frozenset[str]
+    live_capture: bool
+    disk: bool
+    network: bool
+    fresh_randomness: bool  # a resumed guest's random generator is reseeded
+
+
+class Machine(Protocol):
+    """A live machine, or one that has died: `inspect` tells which."""
+
+    runtime: Path
+
+    def inspect(self) -> MachineStatus:
+        """The state as it is now. Never raises for a dead or wedged machine: a monitor that does not answer is `reason`."""
+
+    def ping(self, timeout_seconds: float) -> None:
+        """The guest answered within the time, or `guest_silent` / `machine_dead`."""
+
+    def greet(self, timeout_seconds: float) -> None:
+        """After a resume: drop stale bytes of the guest channel, set the guest's clock, reseed where the hypervisor cannot, ping."""
+
+    def exec(self, argv: Sequence[str], *, timeout_seconds: float, output_limit: int) -> ExecResult:
+        """Run one command as root in the guest. Time and output are bounded in the guest and again on the host."""
+
+    def capture(self, staging: Path, *, continue_after: bool = True) -> Capture:
+        """Prerequisites: running or paused; `staging` is an empty directory.
+
+        On success: the moment lies in `staging` and in frozen overlays; the machine runs again iff `continue_after`.
+        On failure: the machine runs as before (whatever step failed), `capture_failed` or `no_space` is raised.
+        """
+
+    def stop(self) -> None:
+        """Stop the virtual CPUs; idempotent."""
+
+    def run(self) -> None:
+        """Let the virtual CPUs run; idempotent."""
+
+    def kill(self) -> None:
+        """SIGKILL, and return only when the kernel says (by the alive-lock) that the process is gone. Idempotent; never harms another process."""
+
+
+class MachineDriver(Protocol):
+    name: str
+
+    def capabilities(self) -> Capabilities: ...
+
+    def pin_facts(self, architecture: str) -> dict[str, str]:
+        """What must be equal for a checkpoint to resume: hypervisor build and firmware hashes, machine type, accelerator, CPU model, device
+        list, kernel release. Raises `hypervisor_missing` with the package to install."""
+
+    def boot(self, runtime: Path, spec: MachineSpec, image: GuestImage, *, timeout_seconds: float) -> Machine:
+        """Prerequisites: `runtime` does not exist or holds no live machine.
+
+        On success: the guest answers. On failure: no process and no file is left behind, the console's tail is in the message.
+        """
+
+    def resume(self, runtime: Path, spec: MachineSpec, image: GuestImage, saved: SavedState, *, timeout_seconds: float) -> Machine:
+        """Load a saved moment into a new process; the machine is PAUSED: the caller decides when it runs.
+
+        On failure: no process and no file of `runtime` is left behind; `saved` is untouched in every case.
+        """
+
+    def attach(self, runtime: Path) -> Machine | None:
+        """The live machine of that directory (adoption after a worker's restart), or None if its process is gone."""
