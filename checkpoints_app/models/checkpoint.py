@@ -1,0 +1,54 @@
+import secrets
+
+from django.db import models
+from django.db.models.functions import Now
+
+from checkpoints_app.models.pin import Pin
+from checkpoints_app.states import CheckpointState
+from sessions_app.models import Account, Session
+
+
+def new_checkpoint_id() -> str:
+    return "ck_" + secrets.token_hex(12)
+
+
+class Checkpoint(models.Model):
+    """A saved moment of a session. Sizes in bytes; a figure that is not known is null.
+
+    Published means: every object it needs is durable, and one commit made it so.
+    """
+
+    id = models.CharField(primary_key=True, max_length=40, default=new_checkpoint_id, editable=False)
+    account = models.ForeignKey(Account, on_delete=models.PROTECT, related_name="checkpoints")
+    session = models.ForeignKey(Session, on_delete=models.PROTECT, related_name="checkpoints")
+    parent = models.ForeignKey("self", on_delete=models.SET_NULL, null=True, blank=True, related_name="children")
+    state = models.CharField(max_length=12, choices=[(s.value, s.value) for s in CheckpointState], default=CheckpointState.CAPTURING)
+    operation_id = models.CharField(max_length=40)
+    lease_token = models.BigIntegerField()
+
+    pin = models.ForeignKey(Pin, on_delete=models.PROTECT, related_name="checkpoints")
+    image_digest = models.CharField(max_length=64)
+    source_epoch = models.PositiveIntegerField()
+    reason = models.CharField(max_length=200, blank=True)
+    boundary = models.CharField(max_length=20, default="live")
+    event_watermark = models.PositiveBigIntegerField()
+
+    manifest_id = models.CharField(max_length=64, blank=True)
+    content_digest = models.CharField(max_length=64, blank=True)
+    memory_root = models.CharField(max_length=64, blank=True)
+    disk_root = models.CharField(max_length=64, blank=True)
+    logical_bytes = models.PositiveBigIntegerField(null=True, blank=True)
+    written_bytes = models.PositiveBigIntegerField(null=True, blank=True)
+    unique_bytes = models.PositiveBigIntegerField(null=True, blank=True)
+    stored_bytes = models.PositiveBigIntegerField(null=True, blank=True)
+    pause_seconds = models.FloatField(null=True, blank=True)
+    failure = models.JSONField(null=True, blank=True)
+
+    created_at = models.DateTimeField(db_default=Now(), editable=False)
+    published_at = models.DateTimeField(null=True, blank=True)
+
+    class Meta:
+        indexes = [models.Index(fields=["session", "-created_at", "-id"], name="checkpoint_of_session")]
+
+    def __str__(self) -> str:
+        return self.id

@@ -1,0 +1,113 @@
+"""KeepState's settings. Everything that differs between installations comes from the environment (docs/operations/configure.md)
+and is safe by default: no secret in the code, DEBUG off, loopback only, one local directory for all state."""
+
+from pathlib import Path
+
+from keepstate_site.settings import environment as env
+from keepstate_site.settings import logs, queue, security
+from keepstate_site.settings.database import database
+from keepstate_site.settings.store import checkpoint_storage
+
+BASE_DIR = Path(__file__).resolve().parents[2]
+KEEPSTATE_VAR = env.state_directory(BASE_DIR)
+KEEPSTATE_SECRETS = KEEPSTATE_VAR / "secrets"
+KEEPSTATE_ROLE = env.text("KEEPSTATE_ROLE", "command")  # web, worker or command: decides pool and timeouts
+KEEPSTATE_MASTER_KEY = env.key("KEEPSTATE_MASTER_KEY", KEEPSTATE_SECRETS / "master_key")  # seals the accounts' own keys
+
+KEEPSTATE_HOST_ID = env.text("KEEPSTATE_HOST_ID")  # empty: drawn once and kept in var/host_id
+KEEPSTATE_IMAGES = Path(env.text("KEEPSTATE_IMAGES", str(BASE_DIR / "var" / "images")))  # guest images by digest; read-only, shared by stacks
+KEEPSTATE_MACHINE_DRIVER = env.text("KEEPSTATE_MACHINE_DRIVER", "workers.machine.qemu.driver.QemuDriver")
+KEEPSTATE_LEASE_SECONDS = env.number("KEEPSTATE_LEASE_SECONDS", 30, low=2, high=600)
+KEEPSTATE_CACHE_GIB = env.number("KEEPSTATE_CACHE_GIB", 20, low=1, high=100_000)  # assembled images kept on this host
+
+SECRET_KEY = env.secret("KEEPSTATE_SECRET_KEY", KEEPSTATE_SECRETS / "secret_key")
+DEBUG = env.flag("KEEPSTATE_DEBUG")
+
+INSTALLED_APPS = [
+    "django.contrib.admin",
+    "django.contrib.auth",
+    "django.contrib.contenttypes",
+    "django.contrib.sessions",
+    "django.contrib.messages",
+    "django.contrib.staticfiles",
+    "rest_framework",
+    "drf_spectacular",
+    "drf_spectacular_sidecar",
+    "sessions_app",
+    "checkpoints_app",
+    "workers",
+    "keepstate_site",
+]
+MIDDLEWARE = [
+    "keepstate_site.middleware.RequestIdMiddleware",
+    "django.middleware.security.SecurityMiddleware",
+    "keepstate_site.middleware.ContentPolicyMiddleware",
+    "whitenoise.middleware.WhiteNoiseMiddleware",
+    "django.contrib.sessions.middleware.SessionMiddleware",
+    "django.middleware.common.CommonMiddleware",
+    "django.middleware.csrf.CsrfViewMiddleware",
+    "django.contrib.auth.middleware.AuthenticationMiddleware",
+    "django.contrib.messages.middleware.MessageMiddleware",
+    "django.middleware.clickjacking.XFrameOptionsMiddleware",
+]
+ROOT_URLCONF = "keepstate_site.urls"
+ASGI_APPLICATION = "keepstate_site.asgi.application"
+APPEND_SLASH = False  # the wire contract's routes have none; a redirect would drop a POST's body
+TEMPLATES = [
+    {
+        "BACKEND": "django.template.backends.django.DjangoTemplates",
+        "APP_DIRS": True,
+        "OPTIONS": {
+            "context_processors": [
+                "django.template.context_processors.request",
+                "django.contrib.auth.context_processors.auth",
+                "django.contrib.messages.context_processors.messages",
+            ]
+        },
+    }
+]
+
+DATABASES = {"default": database(env.url("DATABASE_URL", "postgresql:///keepstate", {"postgresql", "postgres"}), KEEPSTATE_ROLE)}
+DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
+REDIS_URL = env.url("REDIS_URL", "redis://127.0.0.1:6379/0", {"redis", "rediss", "unix"})
+globals().update(queue.settings(REDIS_URL))
+
+STATIC_URL = "/static/"
+STATIC_ROOT = KEEPSTATE_VAR / "static"
+STORAGES = {
+    "default": {"BACKEND": "django.core.files.storage.InMemoryStorage"},  # nothing of ours keeps uploads
+    "staticfiles": {"BACKEND": "whitenoise.storage.CompressedManifestStaticFilesStorage"},
+    "checkpoints": checkpoint_storage(env.text("CHECKPOINT_STORE_URL", (KEEPSTATE_VAR / "store").as_uri())),
+}
+
+LANGUAGE_CODE = "en-us"
+USE_I18N = False
+TIME_ZONE = "UTC"
+USE_TZ = True
+
+ALLOWED_HOSTS = env.words("KEEPSTATE_ALLOWED_HOSTS", "127.0.0.1 localhost [::1]")
+CSRF_TRUSTED_ORIGINS = env.words("KEEPSTATE_TRUSTED_ORIGINS")
+KEEPSTATE_TLS = env.flag("KEEPSTATE_TLS")
+globals().update(security.settings(tls=KEEPSTATE_TLS, behind_proxy=env.flag("KEEPSTATE_BEHIND_TLS_PROXY")))
+DATA_UPLOAD_MAX_MEMORY_SIZE = 2 * 1024 * 1024
+
+LOGGING_CONFIG = None
+logs.configure(level=env.text("KEEPSTATE_LOG_LEVEL", "INFO").upper(), console=env.flag("KEEPSTATE_LOG_CONSOLE"))
+
+REST_FRAMEWORK = {
+    "DEFAULT_SCHEMA_CLASS": "drf_spectacular.openapi.AutoSchema",
+    "DEFAULT_PERMISSION_CLASSES": ["rest_framework.permissions.IsAuthenticated"],  # a view that forgets is closed
+    "DEFAULT_RENDERER_CLASSES": ["rest_framework.renderers.JSONRenderer"],
+    "DEFAULT_PARSER_CLASSES": ["rest_framework.parsers.JSONParser"],
+}
+SPECTACULAR_SETTINGS = {
+    "TITLE": "KeepState",
+    "DESCRIPTION": "Durable sessions for AI agents in microVMs: save a whole machine, resume it mid-work.",
+    "VERSION": "2",
+    "SERVE_INCLUDE_SCHEMA": False,
+    "SERVE_PERMISSIONS": ["rest_framework.permissions.AllowAny"],
+    "SERVE_AUTHENTICATION": [],
+    "SWAGGER_UI_DIST": "SIDECAR",
+    "SWAGGER_UI_FAVICON_HREF": "SIDECAR",
+    "COMPONENT_SPLIT_REQUEST": True,
+}

@@ -1,0 +1,108 @@
+"""Every refusal and failure that a customer can meet, as one flat family.
+
+    ServiceError
+      NotFound  Unauthenticated  Forbidden  Invalid  Conflict  WrongState  NoCheckpoint  NotRestorable
+      IntegrityFailed  StackIncompatible  FleetUnavailable  SaveFailed  GuestSilent  MachineLost  Internal
+
+The text says what happened and what did not; `next_action` says what to do; `facts` are extra fields of the answer.
+"""
+
+from collections.abc import Mapping
+from typing import Any, ClassVar
+
+
+class ServiceError(Exception):
+    """`code` is the stable word of the contract, `status` the HTTP status; raised by services, rendered by the API and kept on operations."""
+
+    code: ClassVar[str] = "ks_internal"
+    status: ClassVar[int] = 500
+
+    def __init__(self, message: str, *, next_action: str = "", facts: Mapping[str, Any] | None = None, code: str | None = None):
+        super().__init__(message)
+        self.message = message
+        self.next_action = next_action
+        self.facts = dict(facts or {})
+        self.word = code or self.code
+
+    def as_dict(self) -> dict[str, Any]:
+        return {**self.facts, "code": self.word, "type": self.word, "message": self.message, "next_action": self.next_action}
+
+
+class NotFound(ServiceError):
+    code, status = "ks_not_found", 404
+
+
+class Unauthenticated(ServiceError):
+    code, status = "ks_unauthenticated", 401
+
+
+class Forbidden(ServiceError):
+    code, status = "ks_forbidden", 403
+
+
+class Invalid(ServiceError):
+    code, status = "ks_invalid", 400
+
+
+class ClientTooOld(ServiceError):
+    code, status = "ks_client_too_old", 426
+
+
+class Conflict(ServiceError):
+    """The record is busy or has moved; nothing was done."""
+
+    code, status = "ks_conflict", 409
+
+
+class WrongState(ServiceError):
+    """The session's state does not allow it; the message names the state."""
+
+    code, status = "ks_conflict", 409
+
+
+class NoCheckpoint(ServiceError):
+    code, status = "ks_no_checkpoint", 409
+
+
+class NotRestorable(ServiceError):
+    code, status = "ks_checkpoint_not_restorable", 409
+
+
+class StackIncompatible(ServiceError):
+    """The pins differ: nothing was started."""
+
+    code, status = "ks_stack_incompatible", 409
+
+
+class IntegrityFailed(ServiceError):
+    """Stored content is not what was saved: refused, nothing was started."""
+
+    code, status = "ks_integrity", 422
+
+
+class FleetUnavailable(ServiceError):
+    code, status = "ks_fleet_unavailable", 503
+
+
+class SaveFailed(ServiceError):
+    code, status = "ks_save_failed", 500
+
+
+class StartFailed(ServiceError):
+    """A machine could not be started; no process was left behind."""
+
+    code, status = "ks_start_failed", 500
+
+
+class GuestSilent(ServiceError):
+    code, status = "ks_guest_silent", 504
+
+
+class MachineLost(ServiceError):
+    """The machine's process is gone; the last checkpoint is intact."""
+
+    code, status = "ks_machine_lost", 409
+
+
+class Internal(ServiceError):
+    code, status = "ks_internal", 500

@@ -1,0 +1,1 @@
+"""The rules. The API, the admin, Celery tasks and commands only adapt what is here."""

@@ -1,0 +1,54 @@
+"""The only place that knows Celery's task names and queues.
+
+Ringing is best effort: a doorbell that is lost, late or doubled is harmless, because the row is the job and the sweeper rings again.
+"""
+
+import logging
+from functools import partial
+
+from celery import current_app
+from django.db import transaction
+from kombu import Queue
+
+from sessions_app.models import Operation
+
+log = logging.getLogger(__name__)
+
+RUN_OPERATION = "workers.run_operation"
+OBSERVE_HOST = "workers.observe_host"
+SWEEP = "workers.sweep"
+
+CONTROL_QUEUE = "control"
+#: A doorbell nobody heard for this long is dropped from the broker; the sweeper has rung again by then.
+DOORBELL_SECONDS = 60
+
+
+def host_queue(host_id: str) -> str:
+    """Work on a machine that lives on that host."""
+    return f"host.{host_id}"
+
+
+def pin_queue(pin_digest: str) -> str:
+    """Boots and resumes that any host with that pin may take."""
+    return f"pin.{pin_digest[:16]}"
+
+
+def io_queue(host_id: str) -> str:
+    """Waiting work of that host: commands in guests, observation."""
+    return f"io.{host_id}"
+
+
+def ring(operation: Operation) -> None:
+    """Ring once the row is committed; a broker that is down loses nothing."""
+    transaction.on_commit(partial(_send, RUN_OPERATION, operation.queue, operation.id), robust=True)
+
+
+def ring_host(host_id: str) -> None:
+    _send(OBSERVE_HOST, io_queue(host_id))
+
+
+def _send(task: str, queue: str, *arguments: str) -> None:
+    try:
+        current_app.send_task(task, args=arguments, queue=Queue(queue), expires=DOORBELL_SECONDS, retry=False)
+    except Exception:  # any broker fault: the sweeper is the outbox
+        log.warning("doorbell not rung, the sweeper will", extra={"task": task, "queue": queue}, exc_info=True)

@@ -1,0 +1,111 @@
+"""Leases on operations: claim by compare-and-set, fencing tokens, the database's clock.
+
+The owner must stop *before* its lease expires: `Lease.renew_every` is a third of the lease, and a worker that could not renew for two thirds
+of it gives up its work. Every write of the work is guarded by the token, so a worker that comes back late changes nothing.
+"""
+
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any
+
+from django.conf import settings
+from django.db import connection, transaction
+from django.db.models.functions import Now
+
+from sessions_app.errors import Internal, ServiceError
+from sessions_app.models import Operation
+from sessions_app.states import OperationState
+
+
+
+def lease_length() -> timedelta:
+    return timedelta(seconds=settings.KEEPSTATE_LEASE_SECONDS)
+
+
+class LeaseLost(Exception):
+    """Another worker owns the operation now, or it has ended: stop, and touch nothing that is not named by your own token."""
+
+
+@dataclass(frozen=True)
+class Lease:
+    operation_id: str
+    token: int
+    attempt: int
+    seconds: float
+
+    @property
+    def renew_every(self) -> float:
+        return self.seconds / 3
+
+
+_CLAIM = """
+UPDATE sessions_app_operation
+SET state = 'running', lease_token = nextval('sessions_app_lease_token'), lease_owner = %(owner)s,
+    lease_expires_at = clock_timestamp() + %(ttl)s, attempt = attempt + 1, started_at = coalesce(started_at, clock_timestamp())
+WHERE id = %(id)s AND attempt < max_attempts AND due_at <= clock_timestamp()
+  AND (state = 'queued' OR (state = 'running' AND lease_expires_at < clock_timestamp()))
+RETURNING lease_token, attempt
+"""
+
+
+def claim(operation_id: str, owner: str) -> Lease | None:
+    """The lease, or None: someone else has it, it has ended, or it is not due."""
+    with connection.cursor() as cursor:
+        cursor.execute(_CLAIM, {"id": operation_id, "owner": owner, "ttl": lease_length()})
+        row = cursor.fetchone()
+    return None if row is None else Lease(operation_id, row[0], row[1], lease_length().total_seconds())
+
+
+def _held(lease: Lease) -> Any:
+    return Operation.objects.filter(id=lease.operation_id, lease_token=lease.token, state=OperationState.RUNNING)
+
+
+def renew(lease: Lease) -> None:
+    """Extend the lease from now. Raises LeaseLost; an expired lease that nobody took may be renewed, for the token still fences."""
+    with connection.cursor() as cursor:
+        cursor.execute(
+            "UPDATE sessions_app_operation SET lease_expires_at = clock_timestamp() + %s WHERE id = %s AND lease_token = %s AND state = 'running'",
+            [lease_length(), lease.operation_id, lease.token],
+        )
+        if cursor.rowcount != 1:
+            raise LeaseLost(lease.operation_id)
+
+
+def require(lease: Lease) -> Operation:
+    """Prerequisite: inside a transaction. The operation, locked, if the token still owns it; else LeaseLost."""
+    operation: Operation | None = _held(lease).select_for_update(no_key=True).first()
+    if operation is None:
+        raise LeaseLost(lease.operation_id)
+    return operation
+
+
+def report(lease: Lease, **progress: Any) -> None:
+    """Replace the progress that a reader of the operation sees."""
+    if not _held(lease).update(progress=progress):
+        raise LeaseLost(lease.operation_id)
+
+
+def succeed(lease: Lease, response: dict[str, Any], http_status: int) -> None:
+    _finish(lease, OperationState.SUCCEEDED, response=response, http_status=http_status)
+
+
+def fail(lease: Lease, error: ServiceError) -> None:
+    _finish(lease, OperationState.FAILED, error=error.as_dict(), http_status=error.status)
+
+
+def _finish(lease: Lease, state: OperationState, **result: Any) -> None:
+    if not _held(lease).update(state=state, finished_at=Now(), lease_expires_at=None, **result):
+        raise LeaseLost(lease.operation_id)
+
+
+def give_up(operation: Operation) -> bool:
+    """End an operation whose attempts are spent and whose lease is dead. True if this call ended it."""
+    error = Internal(
+        f"The work stopped {operation.attempt} times before its end; its worker was lost each time. The last checkpoint is intact.",
+        next_action="Look at the session's state, then ask again. If it repeats, tell the operator this operation's id.",
+    )
+    with transaction.atomic():
+        ended = Operation.objects.filter(
+            id=operation.id, state=OperationState.RUNNING, lease_token=operation.lease_token, lease_expires_at__lt=Now()
+        ).update(state=OperationState.FAILED, error=error.as_dict(), http_status=error.status, finished_at=Now(), lease_expires_at=None)
+    return bool(ended)

@@ -1,0 +1,145 @@
+"""Sessions: asked for, found, moved from state to state by guarded updates."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+from django.db import transaction
+from django.db.models import F
+from django.db.models.functions import Now
+
+from sessions_app.errors import Conflict, Invalid, NoCheckpoint, NotFound, WrongState
+from sessions_app.ids import RECORD_PREFIX
+from sessions_app.models import Account, Operation, Session
+from sessions_app.services import dispatch, event, operation, steps
+from sessions_app.services.operation import Asked
+from sessions_app.states import SESSION_TRANSITIONS, OperationKind, SessionState
+
+MIB = 1 << 20
+MEMORY_MIB = range(128, 16384 + 1)
+CPUS = range(1, 8 + 1)
+DEFAULT_BUDGET_TOKENS = 2_000_000
+#: Shortest prefix of an id that names a session.
+PREFIX_LENGTH = 4
+EXEC_SECONDS = range(1, 3600 + 1)
+DEFAULT_EXEC_SECONDS = 60
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """A session as asked for. None: the service's default. Sizes in MiB."""
+
+    image: str | None = None
+    name: str = ""
+    memory_mib: int | None = None
+    cpus: int = 1
+    budget_tokens: int | None = None
+
+
+def create(account: Account, wanted: Wanted, asked: Asked) -> Operation:
+    """A session row and its boot operation in one commit. Raises Invalid or FleetUnavailable before anything is written."""
+    image = steps.resolve_image.call(account, wanted.image)
+    memory_bytes = image.default_memory_bytes if wanted.memory_mib is None else wanted.memory_mib * MIB
+    if memory_bytes // MIB not in MEMORY_MIB:
+        raise Invalid(f"Memory is a whole number of MiB from {MEMORY_MIB.start} to {MEMORY_MIB.stop - 1}. No session was started.")
+    if wanted.cpus not in CPUS:
+        raise Invalid(f"Cpus is a number from {CPUS.start} to {CPUS.stop - 1}. No session was started.")
+    if wanted.budget_tokens is not None and wanted.budget_tokens <= 0:
+        raise Invalid("A budget is a positive number of tokens. No session was started.", next_action="Leave Budget out for the default.")
+    queue = steps.place_boot.call(architecture=image.architecture, image_digest=image.digest, memory_bytes=memory_bytes)
+    with transaction.atomic():
+        session = Session.objects.create(
+            account=account,
+            name=wanted.name,
+            image_name=image.name,
+            image_digest=image.digest,
+            architecture=image.architecture,
+            memory_bytes=memory_bytes,
+            cpus=wanted.cpus,
+            budget_tokens=wanted.budget_tokens or DEFAULT_BUDGET_TOKENS,
+        )
+        event.append(session.id, "session.created", {"image": image.name}, source="api")
+        return operation.accept(session=session, kind=OperationKind.BOOT, queue=queue, asked=asked)
+
+
+def find(account: Account, text: str) -> Session:
+    """By full id, record id, short id or a unique prefix; deleted sessions are gone. Raises NotFound or Conflict (ambiguous)."""
+    prefix = text.removeprefix(RECORD_PREFIX).lower()
+    if len(prefix) >= PREFIX_LENGTH and prefix.isalnum():
+        live = Session.objects.filter(account=account, id__startswith=prefix).exclude(runtime_state=SessionState.DELETED)
+        found = list(live.order_by("id")[:2])
+        if len(found) > 1:
+            raise Conflict(
+                "More than one session begins with this id. Nothing was done.",
+                next_action="Name it by its full id.",
+                facts={"candidates": [one.id for one in found]},
+            )
+        if found:
+            return found[0]
+    raise NotFound("There is no such session.", next_action="List the sessions: GET /api/v2/sessions?source=fleet.")
+
+
+def checkpoint(session: Session, *, stop: bool, reason: str, asked: Asked) -> Operation:
+    """Ask for a save; with `stop`, the machine is parked after the save is published, never before."""
+    operation.require_state(session, OperationKind.CHECKPOINT)
+    queue = dispatch.host_queue(session.host_id)
+    return operation.accept(
+        session=session, kind=OperationKind.CHECKPOINT, queue=queue, asked=asked, parameters={"stop": stop, "reason": reason}
+    )
+
+
+def resume(session: Session, *, checkpoint_id: str | None, asked: Asked) -> Operation:
+    """Ask for the session's work to go on from its head checkpoint, or from the one named."""
+    operation.require_state(session, OperationKind.RESUME)
+    wanted = checkpoint_id or session.head_checkpoint_id
+    if not wanted:
+        raise NoCheckpoint("The session has no saved checkpoint to resume from. Nothing was started.", next_action="Delete it with force=1.")
+    if session.runtime_state == SessionState.RUNNING:
+        queue = dispatch.host_queue(session.host_id)  # only that host can see whether the machine lives
+    else:
+        queue = steps.place_resume.call(session=session, checkpoint_id=wanted)
+    return operation.accept(session=session, kind=OperationKind.RESUME, queue=queue, asked=asked, parameters={"checkpoint_id": wanted})
+
+
+def execute(session: Session, *, argv: list[str], timeout_seconds: int, asked: Asked) -> Operation:
+    """Ask for one command in the guest. A command may have had effects when its worker dies, so it is never attempted twice."""
+    operation.require_state(session, OperationKind.EXEC)
+    if timeout_seconds not in EXEC_SECONDS:
+        raise Invalid(f"A timeout is a whole number of seconds from {EXEC_SECONDS.start} to {EXEC_SECONDS.stop - 1}. Nothing was run.")
+    return operation.accept(
+        session=session,
+        kind=OperationKind.EXEC,
+        queue=dispatch.io_queue(session.host_id),
+        asked=asked,
+        parameters={"argv": argv, "timeout_seconds": timeout_seconds},
+        max_attempts=1,
+    )
+
+
+def delete(session: Session, *, force: bool, asked: Asked) -> Operation:
+    """Ask for the machine's end and the erasure of what only this session held. Refused without a checkpoint unless forced."""
+    if not session.head_checkpoint_id and not force:
+        raise NoCheckpoint(
+            "The session has no saved checkpoint: deleting it loses its work. Nothing was deleted.",
+            next_action=f"Save and stop it (POST /api/sessions/{session.id}/checkpoint with Stop), or delete it with force=1.",
+        )
+    queue = dispatch.host_queue(session.host_id) if session.host_id else dispatch.CONTROL_QUEUE
+    return operation.accept(session=session, kind=OperationKind.DELETE, queue=queue, asked=asked)
+
+
+def move(session: Session, expected: Iterable[SessionState], to: SessionState, *, source: str, type_: str, payload: dict[str, Any] | None = None,
+         **changes: Any) -> None:  # fmt: skip
+    """One guarded step with its event. Prerequisite: inside a transaction that has fenced the caller.
+
+    Raises WrongState, naming both states, if the session is not in an expected state or the edge does not exist.
+    """
+    allowed = [state for state in expected if to in SESSION_TRANSITIONS[state]]
+    moved = Session.objects.filter(id=session.id, runtime_state__in=allowed, epoch=session.epoch).update(
+        runtime_state=to, revision=F("revision") + 1, last_activity_at=Now(), **changes
+    )
+    before = session.runtime_state
+    session.refresh_from_db()
+    if not moved:
+        raise WrongState(f"The session cannot go from {session.runtime_state} to {to} (it was {before}).", facts={"runtime_state": session.runtime_state})
+    event.append(session.id, type_, payload, source=source)
+    session.refresh_from_db(fields=["event_count", "last_activity_at"])

@@ -1,0 +1,88 @@
+"""Registries of steps: what must happen across apps without this one knowing who stands on it.
+
+An app registers its step in its `AppConfig.ready`. A *slot* has exactly one provider, a *chain* any number, run in order of
+registration. A slot that nobody filled is a fault of the installation and says so by name.
+"""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any, Generic, Protocol, TypeVar
+
+from sessions_app.models import Account, Session
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+@dataclass(frozen=True)
+class ImageChoice:
+    """A guest image as a session sees it: values, no rows."""
+
+    name: str
+    digest: str
+    architecture: str
+    default_memory_bytes: int
+
+
+class ResolveImage(Protocol):
+    def __call__(self, account: Account, name: str | None) -> ImageChoice:
+        """The image that an account may start by that name (None: the default). Raises Invalid, naming what there is."""
+
+
+class PlaceBoot(Protocol):
+    def __call__(self, *, architecture: str, image_digest: str, memory_bytes: int) -> str:
+        """The queue of hosts that can boot it. Raises FleetUnavailable: nothing was reserved."""
+
+
+class PlaceResume(Protocol):
+    def __call__(self, *, session: Session, checkpoint_id: str) -> str:
+        """The queue of hosts whose pin is the checkpoint's. Raises StackIncompatible, NotRestorable or FleetUnavailable."""
+
+
+@dataclass(frozen=True)
+class CapabilityRow:
+    """One row of the capability document, of the app that can tell."""
+
+    id: str
+    availability: str  # available, degraded, unavailable
+    summary: str
+    note: str = ""
+
+
+class Slot(Generic[F]):
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self._provider: F | None = None
+
+    def fill(self, provider: F) -> None:
+        if self._provider not in (None, provider):
+            raise RuntimeError(f"step {self.name} has two providers")
+        self._provider = provider
+
+    @property
+    def call(self) -> F:
+        if self._provider is None:
+            raise RuntimeError(f"no installed app provides the step {self.name}")
+        return self._provider
+
+
+class Chain(Generic[F]):
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self._steps: list[F] = []
+
+    def add(self, step: F) -> None:
+        if step not in self._steps:
+            self._steps.append(step)
+
+    def __iter__(self) -> Iterator[F]:
+        return iter(self._steps)
+
+
+resolve_image: Slot[ResolveImage] = Slot("resolve_image")
+place_boot: Slot[PlaceBoot] = Slot("place_boot")
+place_resume: Slot[PlaceResume] = Slot("place_resume")
+#: Before a session's saved work continues: history and recorded calls agree with the checkpoint, or raise.
+reconcile: Chain[Callable[[Session, str], None]] = Chain("reconcile")
+#: A session was deleted: each app erases what it holds of it alone. Must be safe to repeat.
+erase: Chain[Callable[[Session], dict[str, Any]]] = Chain("erase")
+capabilities: Chain[Callable[[], list[CapabilityRow]]] = Chain("capabilities")

@@ -1,0 +1,91 @@
+"""The states of this app as data: which there are, which are final, and which may follow which.
+
+`docs/states.md` is generated from these tables (`manage.py write_states`), and a test holds it to them.
+"""
+
+from collections.abc import Mapping
+from enum import StrEnum
+
+
+class SessionState(StrEnum):
+    PROVISIONING = "provisioning"
+    RUNNING = "running"
+    CHECKPOINTING = "checkpointing"
+    STOPPING = "stopping"
+    PARKED = "parked"
+    RESUMING = "resuming"
+    FAILED = "failed"
+    RECOVERY_REQUIRED = "recovery_required"
+    DELETING = "deleting"
+    DELETED = "deleted"
+
+
+_S = SessionState
+
+SESSION_TRANSITIONS: Mapping[SessionState, frozenset[SessionState]] = {
+    _S.PROVISIONING: frozenset({_S.RUNNING, _S.FAILED, _S.DELETING}),
+    _S.RUNNING: frozenset({_S.CHECKPOINTING, _S.RESUMING, _S.FAILED, _S.DELETING}),
+    _S.CHECKPOINTING: frozenset({_S.RUNNING, _S.STOPPING, _S.FAILED, _S.DELETING}),
+    _S.STOPPING: frozenset({_S.PARKED, _S.FAILED, _S.DELETING}),
+    _S.PARKED: frozenset({_S.RESUMING, _S.DELETING}),
+    _S.RESUMING: frozenset({_S.RUNNING, _S.PARKED, _S.FAILED, _S.RECOVERY_REQUIRED, _S.DELETING}),
+    _S.FAILED: frozenset({_S.RESUMING, _S.DELETING}),
+    _S.RECOVERY_REQUIRED: frozenset({_S.RESUMING, _S.DELETING}),
+    _S.DELETING: frozenset({_S.DELETED}),
+    _S.DELETED: frozenset(),
+}
+
+#: A machine may be alive in these; the host's observation looks after it.
+SESSION_LIVE = frozenset({_S.RUNNING, _S.CHECKPOINTING, _S.STOPPING})
+
+
+class OperationState(StrEnum):
+    QUEUED = "queued"
+    RUNNING = "running"
+    SUCCEEDED = "succeeded"
+    FAILED = "failed"
+    CANCELLED = "cancelled"
+    RECONCILIATION_REQUIRED = "reconciliation_required"
+
+
+_O = OperationState
+
+OPERATION_TRANSITIONS: Mapping[OperationState, frozenset[OperationState]] = {
+    _O.QUEUED: frozenset({_O.RUNNING, _O.FAILED, _O.CANCELLED}),
+    # back to queued: its worker's lease expired and attempts remain
+    _O.RUNNING: frozenset({_O.SUCCEEDED, _O.FAILED, _O.QUEUED, _O.CANCELLED, _O.RECONCILIATION_REQUIRED}),
+    _O.SUCCEEDED: frozenset(),
+    _O.FAILED: frozenset(),
+    _O.CANCELLED: frozenset(),
+    _O.RECONCILIATION_REQUIRED: frozenset(),
+}
+OPERATION_ACTIVE = frozenset({_O.QUEUED, _O.RUNNING})
+OPERATION_FINAL = frozenset(_O) - OPERATION_ACTIVE
+
+
+class OperationKind(StrEnum):
+    BOOT = "boot"
+    CHECKPOINT = "checkpoint"
+    RESUME = "resume"
+    DELETE = "delete"
+    EXEC = "exec"
+
+
+#: One of these at a time on a session; a command may run beside them.
+EXCLUSIVE_KINDS = frozenset(set(OperationKind) - {OperationKind.EXEC})
+
+#: The states of a session in which a kind of operation may be asked for.
+ALLOWED_FROM: Mapping[OperationKind, frozenset[SessionState]] = {
+    OperationKind.BOOT: frozenset({_S.PROVISIONING}),
+    OperationKind.CHECKPOINT: frozenset({_S.RUNNING}),
+    # A running session whose process is gone is not yet known to be so: the worker looks, and refuses if the machine lives.
+    OperationKind.RESUME: frozenset({_S.PARKED, _S.FAILED, _S.RECOVERY_REQUIRED, _S.RUNNING}),
+    OperationKind.DELETE: frozenset(set(_S) - {_S.DELETED}),
+    OperationKind.EXEC: frozenset({_S.RUNNING, _S.CHECKPOINTING}),
+}
+
+#: Words that the capability document publishes, by kind of state.
+VOCABULARIES: Mapping[str, list[str]] = {
+    "session_runtime": [state.value for state in SessionState],
+    "operation": [state.value for state in OperationState],
+}

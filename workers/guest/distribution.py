@@ -1,0 +1,69 @@
+"""The host's distribution and its package archive, as the host's own apt is configured to reach it.
+
+No archive is named here: mirrors, proxies and local archives work as they do for the host.
+"""
+
+import platform
+from dataclasses import dataclass
+from pathlib import Path
+
+from workers.guest.commands import run
+from workers.guest.errors import ImageError
+
+ORIGINS = {"debian": "Debian", "ubuntu": "Ubuntu"}
+DEBIAN_ARCHITECTURES = {"x86_64": "amd64", "aarch64": "arm64"}
+KEYRINGS = (  # a release that no longer trusts its archive keys globally still ships them here
+    "/usr/share/keyrings/{id}-archive-keyring.gpg",
+    "/usr/share/keyrings/{id}-archive-keyring.pgp",
+)
+TARGET = "$(CREATED_BY)|$(ORIGIN)|$(CODENAME)|$(REPO_URI)|$(RELEASE)|$(COMPONENT)|$(ARCHITECTURE)"
+
+
+@dataclass(frozen=True)
+class Distribution:
+    id: str  # debian or ubuntu
+    codename: str
+    sources: str  # one-line-style sources of the distribution alone, no third party's
+
+    @property
+    def label(self) -> str:
+        return f"{self.id} {self.codename}"
+
+
+def debian_architecture(architecture: str) -> str:
+    """The distribution's name of the architecture. Raises ImageError where images cannot be built for it on this host."""
+    if architecture != platform.machine() or architecture not in DEBIAN_ARCHITECTURES:
+        raise ImageError(f"An image for {architecture} is built on a host of that architecture; this one is {platform.machine()}.")
+    return DEBIAN_ARCHITECTURES[architecture]
+
+
+def this_distribution(architecture: str) -> Distribution:
+    """The running host's. Raises ImageError for another distribution, or where apt has no package lists."""
+    release = platform.freedesktop_os_release()
+    id_, codename = release.get("ID", ""), release.get("VERSION_CODENAME", "")
+    if id_ not in ORIGINS or not codename:
+        raise ImageError(f"Guest images are built on Debian or Ubuntu; this host is {release.get('PRETTY_NAME', 'unknown')}.")
+    rows = run(["apt-get", "indextargets", "--format", TARGET]).splitlines()
+    sources = sources_of(rows, id_, codename, debian_architecture(architecture))
+    if not sources:
+        raise ImageError(f"apt knows no package list of {ORIGINS[id_]} {codename}. Run `apt-get update` as root and try again.")
+    return Distribution(id_, codename, sources)
+
+
+def sources_of(rows: list[str], id_: str, codename: str, architecture: str) -> str:
+    """Sources lines for the index targets that are the distribution's own, of this release (updates and security included)."""
+    keyring = next((path for path in (Path(name.format(id=id_)) for name in KEYRINGS) if path.exists()), None)
+    options = f"[arch={architecture}" + (f" signed-by={keyring}]" if keyring else "]")
+    lines: dict[str, None] = {}  # ordered, without doubles
+    for row in rows:
+        created, origin, code, uri, suite, component, arch = row.split("|")
+        ours = origin == ORIGINS[id_] and code.split("-")[0] == codename
+        if created == "Packages" and ours and arch == architecture and "backports" not in suite:
+            lines[f"deb {options} {uri} {suite} {component}\n"] = None
+    return "".join(lines)
+
+
+def apt_settings() -> str:
+    """The host's settings of how apt fetches (proxies, date checks, retries), as an apt configuration file."""
+    lines = run(["apt-config", "dump", "--format", '%f "%v";%n', "Acquire"]).splitlines()
+    return "".join(f"{line}\n" for line in lines if not line.startswith(("Acquire::IndexTargets", "Acquire::Languages")) and '""' not in line)

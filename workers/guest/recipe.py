@@ -1,0 +1,69 @@
+"""Recipes: what an image is made of, as data."""
+
+import hashlib
+import json
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from workers.guest.errors import ImageError
+
+GUEST_FILES = Path(__file__).parent / "files"
+BUILDER_VERSION = 1  # raise it when the builder makes something else of the same recipe: old results are then not reused
+
+# Loaded in the initramfs, each with what it depends on; what the kernel has built in is skipped.
+MACHINE_MODULES = ("virtio_pci", "virtio_console", "virtio-rng", "virtio_net")
+# quiet: writing to an emulated serial port is slow. panic=-1, reboot=t: a dead guest ends its QEMU at once (-no-reboot).
+# no_timer_check, tsc_early_khz: the kernel's timer calibration can fail under emulation on a busy host; neither is needed in a virtual machine.
+COMMAND_LINE = "console=ttyS0 quiet panic=-1 reboot=t no_timer_check tsc_early_khz=2000000"
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """`packages` are installed in the root disk; a recipe without a disk lives in its initramfs and has only busybox and qemu-ga."""
+
+    name: str
+    architecture: str  # as the kernel says it (uname -m)
+    modules: tuple[str, ...]
+    command_line: str
+    default_memory_mib: int
+    disk_bytes: int = 0  # virtual size of the ext4 root disk; 0 for none
+    packages: tuple[str, ...] = ()
+
+
+TINY = Recipe("tiny", "x86_64", MACHINE_MODULES, COMMAND_LINE, 128)
+DEBIAN_PYTHON = Recipe(
+    "debian-python",
+    "x86_64",
+    (*MACHINE_MODULES, "virtio_blk", "ext4"),
+    COMMAND_LINE,
+    1024,
+    disk_bytes=4 << 30,
+    packages=("qemu-guest-agent", "python3", "git", "curl", "tmux", "ca-certificates", "mount", "procps"),
+)
+RECIPES = {recipe.name: recipe for recipe in (TINY, DEBIAN_PYTHON)}
+
+
+def find_recipe(name: str) -> Recipe:
+    """Raises ImageError that names the recipes there are."""
+    if name not in RECIPES:
+        raise ImageError(f"There is no image recipe {name!r}. The recipes are: {', '.join(RECIPES)}.")
+    return RECIPES[name]
+
+
+def guest_files() -> dict[str, bytes]:
+    """Name and content of every script that runs inside a guest."""
+    return {path.name: path.read_bytes() for path in sorted(GUEST_FILES.iterdir()) if path.is_file()}
+
+
+def recipe_digest(recipe: Recipe, distribution: str, files: dict[str, bytes]) -> str:
+    """SHA-256 over everything that decides what is built, except the versions of packages.
+
+    A new version in the archive does not make an image stale by itself: whoever wants it builds afresh (`--fresh`).
+    """
+    text = {
+        "builder": BUILDER_VERSION,
+        "distribution": distribution,
+        "files": {name: hashlib.sha256(content).hexdigest() for name, content in files.items()},
+        "recipe": asdict(recipe),
+    }
+    return hashlib.sha256(json.dumps(text, sort_keys=True).encode()).hexdigest()

@@ -1,0 +1,62 @@
+"""Which host this is, and where its files lie.
+
+    <var>/host/<host id>/machines/<session>.<epoch>/   runtime directories, one per machine that was ever started here
+    <var>/host/<host id>/staging/<operation>.<token>/  what a save holds before it is published
+    <var>/host/<host id>/cache/                        assembled images, by content
+"""
+
+import os
+import re
+from functools import cache
+from pathlib import Path
+
+from django.conf import settings
+
+_SAFE = re.compile(r"[a-z0-9][a-z0-9-]{0,39}")
+
+
+@cache
+def host_id() -> str:
+    """KEEPSTATE_HOST_ID, or an id drawn once and kept beside the state. Queues and runtime directories carry it."""
+    wanted: str = settings.KEEPSTATE_HOST_ID
+    file = Path(settings.KEEPSTATE_VAR) / "host_id"
+    if not wanted:
+        file.parent.mkdir(parents=True, exist_ok=True)
+        try:
+            with open(file, "x") as handle:
+                handle.write("h-" + os.urandom(4).hex())
+        except FileExistsError:
+            pass
+        wanted = file.read_text().strip()
+    if not _SAFE.fullmatch(wanted):
+        raise ValueError(f"host id {wanted!r}: use 1 to 40 of a-z, 0-9 and '-' (KEEPSTATE_HOST_ID, or the file {file})")
+    return wanted
+
+
+def host_directory() -> Path:
+    return Path(settings.KEEPSTATE_VAR) / "host" / host_id()
+
+
+def machines_directory() -> Path:
+    return host_directory() / "machines"
+
+
+def staging_directory() -> Path:
+    return host_directory() / "staging"
+
+
+def cache_directory() -> Path:
+    return host_directory() / "cache"
+
+
+def images_directory() -> Path:
+    return Path(settings.KEEPSTATE_IMAGES)
+
+
+def runtime_directory(session_id: str, epoch: int) -> Path:
+    """Where the machine of that epoch lives; no two machines ever share one."""
+    return machines_directory() / f"{session_id}.{epoch}"
+
+
+def boot_id() -> str:
+    return Path("/proc/sys/kernel/random/boot_id").read_text().strip()

@@ -1,0 +1,74 @@
+"""Which hosts may take a boot or a resume: alive, not draining, with the pin, with room."""
+
+from datetime import timedelta
+
+from django.db.models import Sum
+from django.db.models.functions import Now
+
+from checkpoints_app.models import Checkpoint, Pin
+from checkpoints_app.services import pin as pins
+from checkpoints_app.states import CheckpointState
+from sessions_app.errors import FleetUnavailable, NotFound, NotRestorable, StackIncompatible
+from sessions_app.models import Session
+from sessions_app.services.dispatch import pin_queue
+from sessions_app.states import SESSION_LIVE, SessionState
+from workers.models import Host
+
+#: A host that was not heard of for this long takes no new work.
+FRESH = timedelta(seconds=60)
+#: Guests share pages of their images and rarely touch all their memory; what is promised may exceed what is there by this factor.
+OVERCOMMIT = 1.5
+_HOLDS_MEMORY = [*SESSION_LIVE, SessionState.PROVISIONING, SessionState.RESUMING]
+
+
+def place_boot(*, architecture: str, image_digest: str, memory_bytes: int) -> str:
+    pin = _pin_with_room(Pin.objects.filter(architecture=architecture).values_list("digest", flat=True), memory_bytes)
+    if pin is None:
+        raise FleetUnavailable(
+            f"No host can take an {architecture} machine of {memory_bytes >> 20} MiB now. No session was started.",
+            next_action="Try again later; an operator sees the hosts in the admin and with ./keepstate doctor.",
+        )
+    return pin_queue(pin)
+
+
+def place_resume(*, session: Session, checkpoint_id: str) -> str:
+    checkpoint = Checkpoint.objects.select_related("pin").filter(id=checkpoint_id, session=session).first()
+    if checkpoint is None:
+        raise NotFound("The session has no such checkpoint. Nothing was started.", next_action="List them, and name one that is valid.")
+    if checkpoint.state != CheckpointState.PUBLISHED:
+        raise NotRestorable(
+            f"The checkpoint {checkpoint.id} is {checkpoint.state}, not valid. Nothing was started.",
+            next_action="Name a checkpoint that is valid.",
+            facts={"checkpoint_id": checkpoint.id, "checkpoint_state": checkpoint.state},
+        )
+    if _pin_with_room([checkpoint.pin_id], session.memory_bytes):
+        return pin_queue(checkpoint.pin_id)
+    _refuse(checkpoint)
+    raise AssertionError("unreachable")
+
+
+def _refuse(checkpoint: Checkpoint) -> None:
+    """Tell apart: no host has the pin (and how the hosts that there are differ), or those that have it are away or full."""
+    if Host.objects.filter(pins=checkpoint.pin_id, heartbeat_at__gt=Now() - FRESH, draining=False).exists():
+        raise FleetUnavailable("Every host with this checkpoint's pin is full. Nothing was started.", next_action="Park another session, or wait.")
+    others = Pin.objects.filter(architecture=checkpoint.pin.architecture, hosts__heartbeat_at__gt=Now() - FRESH).exclude(digest=checkpoint.pin_id)
+    differing = {name: values for other in others for name, values in pins.differences(checkpoint.pin.facts, other.facts).items()}
+    if differing:
+        raise StackIncompatible(
+            f"No live host has the pin this checkpoint was taken on; differing: {', '.join(sorted(differing))}. Nothing was started.",
+            next_action="Bring back a host with that pin.",
+            facts={"pin": checkpoint.pin_id, "differences": differing},
+        )
+    raise FleetUnavailable("No live host has this checkpoint's pin. Nothing was started.", next_action="Start that host's workers, then ask again.")
+
+
+def _pin_with_room(digests: "list[str]", memory_bytes: int) -> str | None:
+    """The pin, among those given, of the host with the most free memory; None if no host has room."""
+    hosts = Host.objects.filter(pins__in=digests, draining=False, heartbeat_at__gt=Now() - FRESH).distinct()
+    best: tuple[int, str] | None = None
+    for host in hosts:
+        held = Session.objects.filter(host_id=host.id, runtime_state__in=_HOLDS_MEMORY).aggregate(total=Sum("memory_bytes"))["total"] or 0
+        free = int(host.memory_bytes * OVERCOMMIT) - held
+        if free >= memory_bytes and (best is None or free > best[0]):
+            best = (free, host.hostpin_set.filter(pin_id__in=digests).latest("proved_at").pin_id)
+    return best and best[1]

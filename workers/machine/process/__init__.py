@@ -1,0 +1,1 @@
+"""Hypervisor processes on this host: started, recognised and ended, whichever hypervisor they are."""

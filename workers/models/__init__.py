@@ -1,0 +1,3 @@
+from workers.models.host import Host, HostPin
+
+__all__ = ["Host", "HostPin"]

@@ -1,0 +1,62 @@
+"""Exec: one command in the guest, bounded in time and output."""
+
+from typing import Any
+
+from sessions_app.errors import GuestSilent, MachineLost, ServiceError
+from workers.machine.driver import ExecResult, MachineError
+from workers.operations import machines
+from workers.operations.work import Work
+
+#: Bytes kept of each stream; what comes after is read, thrown away and told (`truncated`).
+OUTPUT_LIMIT = 1 << 20
+
+
+def run(work: Work) -> None:
+    """The command's own failure is a success of the operation: its exit code says so. A command is never started twice."""
+    session, wanted = work.session, work.operation.parameters
+    machine = machines.machine_of(session)
+    if machine is None:
+        raise MachineLost("The machine's process is gone. The command was not run.", next_action="Resume the session from its last checkpoint.")
+    try:
+        result = machine.exec(wanted["argv"], timeout_seconds=wanted["timeout_seconds"], output_limit=OUTPUT_LIMIT)
+    except MachineError as error:
+        raise _refusal(error) from error
+    with work.fenced():
+        work.succeed(_words(result))
+
+
+def _refusal(error: MachineError) -> ServiceError:
+    if error.code == "machine_dead":
+        return MachineLost(f"The machine ended while the command ran: {error}", next_action="Resume the session from its last checkpoint.")
+    return GuestSilent(
+        f"The guest did not answer as it should: {error}. Whether the command had effects is not known.",
+        next_action="Look at the machine's state; save it or resume it from its last checkpoint.",
+    )
+
+
+def _words(result: ExecResult) -> dict[str, Any]:
+    stdout, stderr = _text(result.stdout), _text(result.stderr)
+    return {
+        "output": stdout + stderr,
+        "error": _error(result),
+        "exit_code": result.exit_code,
+        "stdout": stdout,
+        "stderr": stderr,
+        "truncated": result.truncated,
+        "timed_out": result.timed_out,
+        "duration_seconds": round(result.duration_seconds, 3),
+    }
+
+
+def _error(result: ExecResult) -> str:
+    """Empty for success: the published client's own exit code hangs on it."""
+    if result.timed_out:
+        return f"stopped at its time limit after {result.duration_seconds:.0f} s"
+    if result.exit_code is None:
+        return "ended by a signal"
+    return "" if result.exit_code == 0 else f"exit status {result.exit_code}"
+
+
+def _text(raw: bytes) -> str:
+    """What JSON and PostgreSQL can carry: bytes that are not UTF-8, and NUL, become U+FFFD."""
+    return raw.decode(errors="replace").replace("\x00", "\ufffd")

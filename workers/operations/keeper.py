@@ -1,0 +1,60 @@
+"""Keeps a lease alive while its work goes on, and tells the work when it must stop."""
+
+import logging
+import threading
+import time
+from types import TracebackType
+
+from django.db import connection
+
+from sessions_app.services import lease as leases
+from sessions_app.services.lease import Lease, LeaseLost
+
+log = logging.getLogger(__name__)
+
+
+class Keeper:
+    """A thread that renews a lease every third of its length, on a database connection of its own.
+
+    The work asks `check()` between its steps: it raises LeaseLost once another worker owns the operation, or once nothing was renewed for
+    two thirds of the lease, so that the work stops before the lease can have expired.
+    """
+
+    def __init__(self, lease: Lease):
+        self.lease = lease
+        self._over = threading.Event()
+        self._lost = threading.Event()
+        self._renewed = time.monotonic()
+        self._thread = threading.Thread(target=self._keep, name=f"lease-{lease.operation_id}", daemon=True)
+
+    def __enter__(self) -> "Keeper":
+        self._thread.start()
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        self._over.set()
+        self._thread.join()
+
+    def check(self) -> None:
+        if self._lost.is_set() or time.monotonic() - self._renewed > 2 * self.lease.renew_every:
+            raise LeaseLost(self.lease.operation_id)
+
+    def _keep(self) -> None:
+        try:
+            while not self._over.wait(self.lease.renew_every):
+                self._renew()
+                if self._lost.is_set():
+                    return
+        finally:
+            connection.close()
+
+    def _renew(self) -> None:
+        began = time.monotonic()
+        try:
+            leases.renew(self.lease)
+            self._renewed = began
+        except LeaseLost:
+            self._lost.set()
+        except Exception:  # the database may come back before the lease ends: check() decides by the clock
+            log.warning("lease not renewed", extra={"operation_id": self.lease.operation_id}, exc_info=True)
+            connection.close()

@@ -1,0 +1,79 @@
+"""The machines of this host: which driver runs them, which lives, and how each is ended."""
+
+import json
+import os
+import shutil
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from django.conf import settings
+from django.utils.module_loading import import_string
+
+from sessions_app.errors import FleetUnavailable
+from sessions_app.models import Session
+from workers.guest.build import load_image
+from workers.host.identity import images_directory, machines_directory, runtime_directory
+from workers.machine.driver import GuestImage, Machine, MachineDriver, MachineSpec
+
+NOTE = "keepstate.json"
+
+
+@cache
+def driver() -> MachineDriver:
+    """The installation's driver (KEEPSTATE_MACHINE_DRIVER: QEMU, or the fake in tests without a VM)."""
+    made: MachineDriver = import_string(settings.KEEPSTATE_MACHINE_DRIVER)()
+    return made
+
+
+def image_of(session: Session) -> GuestImage:
+    directory = images_directory() / session.image_digest
+    if not (directory / "image.json").exists():
+        raise FleetUnavailable(
+            f"This host does not have the image {session.image_name} {session.image_digest[:12]}. Nothing was started.",
+            next_action="Bring the image to the host (./keepstate images), then ask again.",
+        )
+    return load_image(directory)
+
+
+def spec_of(session: Session) -> MachineSpec:
+    return MachineSpec(session_id=session.id, memory_bytes=session.memory_bytes, cpus=session.cpus)
+
+
+def machine_of(session: Session) -> Machine | None:
+    """The live machine of the session's present epoch on this host, or None."""
+    return driver().attach(runtime_directory(session.id, session.epoch))
+
+
+def directories_of(session_id: str) -> list[Path]:
+    """Every runtime directory of a session here, whatever its epoch."""
+    return sorted(machines_directory().glob(f"{session_id}.*"))
+
+
+def end(runtime: Path) -> None:
+    """Kill the machine of that directory, if one lives, then remove the directory. Safe to repeat."""
+    machine = driver().attach(runtime)
+    if machine is not None:
+        machine.kill()
+    shutil.rmtree(runtime, ignore_errors=True)
+
+
+def end_all(session_id: str) -> None:
+    for runtime in directories_of(session_id):
+        end(runtime)
+
+
+def write_note(runtime: Path, **facts: Any) -> None:
+    """Keep a small fact beside the machine (atomically): which checkpoint its line has reached, and how many overlays that covered."""
+    temporary = runtime / (NOTE + ".tmp")
+    temporary.write_text(json.dumps(facts))
+    os.replace(temporary, runtime / NOTE)
+
+
+def read_note(runtime: Path) -> dict[str, Any]:
+    """The note, or {}: it only saves work, so a missing or torn one costs a longer read and nothing else."""
+    try:
+        note = json.loads((runtime / NOTE).read_text())
+    except (OSError, ValueError):
+        return {}
+    return note if isinstance(note, dict) else {}

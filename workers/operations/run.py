@@ -1,0 +1,62 @@
+"""Run one operation: claim it, keep its lease, do its kind's work, write its end.
+
+A handler writes its own success in the commit that makes it true. What it raises ends the operation as failed; what kills the worker leaves
+the lease to expire, and the sweeper rings for another attempt, so every handler begins by looking at what an earlier attempt left.
+"""
+
+import logging
+from collections.abc import Callable, Mapping
+
+import structlog
+
+from sessions_app.errors import Internal, ServiceError
+from sessions_app.models import Operation
+from sessions_app.services import lease as leases
+from sessions_app.services.lease import Lease, LeaseLost
+from sessions_app.states import OperationKind
+from workers.host.identity import host_id
+from workers.operations import boot, checkpoint, delete, execute, resume
+from workers.operations.keeper import Keeper
+from workers.operations.work import Work
+
+log = logging.getLogger(__name__)
+
+HANDLERS: Mapping[str, Callable[[Work], None]] = {
+    OperationKind.BOOT: boot.run,
+    OperationKind.CHECKPOINT: checkpoint.run,
+    OperationKind.RESUME: resume.run,
+    OperationKind.DELETE: delete.run,
+    OperationKind.EXEC: execute.run,
+}
+
+
+def run(operation_id: str) -> None:
+    """Effects: the operation ends, or (LeaseLost) is left to whoever owns it now. Never raises for what the work meets."""
+    lease = leases.claim(operation_id, host_id())
+    if lease is None:
+        return
+    operation = Operation.objects.select_related("session", "account").get(id=operation_id)
+    with structlog.contextvars.bound_contextvars(operation_id=operation.id, session_id=operation.session_id), Keeper(lease) as keeper:
+        _guarded(Work(operation, operation.session, lease, keeper))
+
+
+def _guarded(work: Work) -> None:
+    kind, lease = work.operation.kind, work.lease
+    try:
+        HANDLERS[kind](work)
+        log.info("operation ended", extra={"kind": kind, "attempt": lease.attempt})
+    except LeaseLost:
+        log.warning("lease lost, work left to its owner", extra={"kind": kind, "attempt": lease.attempt})
+    except ServiceError as error:
+        log.info("operation failed", extra={"kind": kind, "code": error.word, "reason": error.message})
+        _fail(lease, error)
+    except Exception:
+        log.exception("operation failed unexpectedly", extra={"kind": kind})
+        _fail(lease, Internal(f"The {kind} failed inside KeepState. The last checkpoint is intact.", next_action="Ask again; if it repeats, tell the operator this operation's id."))  # fmt: skip
+
+
+def _fail(lease: Lease, error: ServiceError) -> None:
+    try:
+        leases.fail(lease, error)
+    except LeaseLost:
+        log.warning("the failure came after the lease was lost", extra={"code": error.word})
