@@ -13,3 +13,4 @@ class CheckpointsConfig(AppConfig):
         steps.resolve_image.fill(image.resolve)
         steps.erase.add(erase.erase_session)
         steps.capabilities.add(capabilities.rows)
+        steps.vocabularies.add(capabilities.vocabularies)

@@ -34,3 +34,7 @@ CLIENT_WORDS: Mapping[str, str] = {_C.PUBLISHED: "valid"}
 class PackState(StrEnum):
     LIVE = "live"
     CONDEMNED = "condemned"
+
+
+#: The client's words for every state of a checkpoint, as the capability document publishes them.
+VOCABULARIES: Mapping[str, list[str]] = {"checkpoint": [CLIENT_WORDS.get(state, state.value) for state in CheckpointState]}

@@ -1,11 +1,12 @@
 """The Celery application. Settings come from Django's under the prefix CELERY_; tasks from each app's `tasks` module."""
 
 import os
+from pathlib import Path
 from typing import Any
 
 import structlog
 from celery import Celery
-from celery.signals import setup_logging, task_postrun, task_prerun
+from celery.signals import beat_init, setup_logging, task_postrun, task_prerun, worker_ready
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "keepstate_site.settings")
 
@@ -31,3 +32,11 @@ def bind_operation(task_id: str, task: Any, args: tuple[Any, ...], **_: Any) -> 
 @task_postrun.connect
 def unbind_operation(**_: Any) -> None:
     structlog.contextvars.clear_contextvars()
+
+
+@worker_ready.connect
+@beat_init.connect
+def mark_ready(**_: Any) -> None:
+    """Tell the supervisor, which waits for this file, that messages are read (or sent, for beat) from now on."""
+    if marker := os.environ.get("KEEPSTATE_READY_MARKER"):
+        Path(marker).touch()

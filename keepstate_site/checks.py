@@ -4,7 +4,8 @@ from collections.abc import Iterable
 from typing import Any
 
 from django.conf import settings
-from django.core.checks import CheckMessage, Error, Warning, register
+from django.core import checks
+from django.core.checks import CheckMessage, Error, register
 
 LOOPBACK = frozenset({"127.0.0.1", "localhost", "[::1]", "::1", "testserver"})
 
@@ -17,7 +18,7 @@ def hosts(app_configs: Any, **_: Any) -> Iterable[CheckMessage]:
     if beyond and settings.DEBUG:
         yield Error("DEBUG is on for hosts beyond loopback.", hint="Unset KEEPSTATE_DEBUG.", id="keepstate.E002")
     if beyond and not settings.KEEPSTATE_TLS:
-        yield Warning(
+        yield checks.Warning(
             "Hosts beyond loopback are allowed, but KEEPSTATE_TLS is off: tokens could travel in the clear.",
             hint="Put TLS in front and set KEEPSTATE_TLS=1.",
             id="keepstate.W001",

@@ -1,8 +1,9 @@
 """Every refusal and failure that a customer can meet, as one flat family.
 
     ServiceError
-      NotFound  Unauthenticated  Forbidden  Invalid  Conflict  WrongState  NoCheckpoint  NotRestorable
-      IntegrityFailed  StackIncompatible  FleetUnavailable  SaveFailed  GuestSilent  MachineLost  Internal
+      NotFound  NotServed  Unauthenticated  Forbidden  Invalid  TooLarge  NotJson  WrongMethod  ClientTooOld
+      Conflict  WrongState  NoCheckpoint  NotRestorable  StackIncompatible  IntegrityFailed
+      FleetUnavailable  Unavailable  SaveFailed  StartFailed  GuestSilent  MachineLost  Internal
 
 The text says what happened and what did not; `next_action` says what to do; `facts` are extra fields of the answer.
 """
@@ -44,6 +45,26 @@ class Invalid(ServiceError):
     code, status = "ks_invalid", 400
 
 
+class NotServed(ServiceError):
+    """This service has no such route: another thing than a record that is not there."""
+
+    code, status = "ks_route_not_served", 404
+
+
+class TooLarge(ServiceError):
+    code, status = "ks_too_large", 413
+
+
+class NotJson(ServiceError):
+    """The body is of another type than JSON."""
+
+    code, status = "ks_unsupported_media_type", 415
+
+
+class WrongMethod(ServiceError):
+    code, status = "ks_method_not_allowed", 405
+
+
 class ClientTooOld(ServiceError):
     code, status = "ks_client_too_old", 426
 
@@ -82,6 +103,12 @@ class IntegrityFailed(ServiceError):
 
 class FleetUnavailable(ServiceError):
     code, status = "ks_fleet_unavailable", 503
+
+
+class Unavailable(ServiceError):
+    """The service's own database does not answer: whether a mutation happened is not known."""
+
+    code, status = "ks_unavailable", 503
 
 
 class SaveFailed(ServiceError):

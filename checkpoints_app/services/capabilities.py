@@ -1,5 +1,8 @@
 """What this app can tell of the service's capabilities."""
 
+from collections.abc import Mapping
+
+from checkpoints_app.states import VOCABULARIES
 from sessions_app.services.steps import CapabilityRow
 
 
@@ -9,3 +12,7 @@ def rows() -> list[CapabilityRow]:
         CapabilityRow("checkpoints.list", "available", "List a session's saved checkpoints, newest first."),
         CapabilityRow("deletion.plans", "unavailable", "Plans for deletion", note="Deleting a session works without a plan; plans come later."),
     ]
+
+
+def vocabularies() -> Mapping[str, list[str]]:
+    return VOCABULARIES

@@ -7,7 +7,7 @@ Destroying the wrapped root key makes everything the account stored unreadable.
 import os
 import struct
 from dataclasses import dataclass
-from typing import Any, NoReturn
+from typing import NoReturn
 
 from blake3 import blake3
 from cryptography.exceptions import InvalidTag
@@ -20,9 +20,9 @@ _NONCE_BYTES = 12
 _WRAP_VERSION = b"\x01"
 _WRAPPED_BYTES = len(_WRAP_VERSION) + _NONCE_BYTES + KEY_BYTES + 16
 _WRAP_CONTEXT = b"KeepState account root key v1\0"
-_ID_CONTEXT = "KeepState 2025 unit id key v1"
-_PACK_CONTEXT = "KeepState 2025 pack seal key v1"
-_MANIFEST_CONTEXT = "KeepState 2025 manifest seal key v1"
+_ID_CONTEXT = "KeepState store v1: unit id key"
+_PACK_CONTEXT = "KeepState store v1: pack seal key"
+_MANIFEST_CONTEXT = "KeepState store v1: manifest seal key"
 
 
 class SecretKey:
@@ -86,5 +86,5 @@ def unwrap_root_key(master: SecretKey, account_id: str, wrapped: bytes) -> Secre
 
 
 def _wrap_aad(account_id: str) -> bytes:
-    name: Any = account_id.encode("utf-8")
+    name = account_id.encode("utf-8")
     return _WRAP_CONTEXT + struct.pack("<H", len(name)) + name

@@ -147,5 +147,3 @@ def _index(pack_id: str, rows: npt.NDArray[np.void], ids: Ids, start: int) -> Pa
     first_units = np.concatenate(([0], np.cumsum(rows["units"], dtype=np.int64)))
     offsets = start + np.concatenate(([0], np.cumsum(rows["stored"], dtype=np.int64)))
     return PackIndex(pack_id, ids, rows["codec"].copy(), first_units, offsets)
-
-

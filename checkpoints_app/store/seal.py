@@ -1,9 +1,9 @@
 """Authenticated encryption of one object's parts (AES-256-GCM).
 
-Every object has a random 32-byte id and its own key, derived from the account's seal key and that id. Inside an object each part has a
-place (section, number), which is the nonce. A sealer draws its id itself and counts places itself, so a key and nonce never meet
-twice: not after a retry, a crash or a fork of the process. Associated data binds kind, account, object id and place, so that a part cannot be
-moved within an object, between objects or between accounts.
+Every object has a random 32-byte id and its own key, derived from the account's seal key and that id. Inside an object each part
+has a place (section, number), which is the nonce. A sealer draws its id itself and counts places itself, so a key and nonce never
+meet twice: not after a retry, a crash or a fork of the process. Associated data binds kind, account, object id and place, so that
+a part cannot be moved within an object, between objects or between accounts.
 """
 
 import os
@@ -19,7 +19,7 @@ from .keys import AccountKeys
 
 OBJECT_ID_BYTES = 32
 TAG_BYTES = 16
-_SUBKEY_CONTEXT = "KeepState 2025 object subkey v1"
+_SUBKEY_CONTEXT = "KeepState store v1: object key"
 
 
 class Kind(IntEnum):

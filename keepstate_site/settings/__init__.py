@@ -12,11 +12,18 @@ BASE_DIR = Path(__file__).resolve().parents[2]
 KEEPSTATE_VAR = env.state_directory(BASE_DIR)
 KEEPSTATE_SECRETS = KEEPSTATE_VAR / "secrets"
 KEEPSTATE_ROLE = env.text("KEEPSTATE_ROLE", "command")  # web, worker or command: decides pool and timeouts
+KEEPSTATE_IMAGES = Path(env.text("KEEPSTATE_IMAGES", str(KEEPSTATE_VAR / "images"))).absolute()
+KEEPSTATE_HOST_ID = env.text("KEEPSTATE_HOST_ID")  # empty: drawn once and kept below KEEPSTATE_VAR
+KEEPSTATE_MACHINE_DRIVER = env.text("KEEPSTATE_MACHINE_DRIVER", "qemu")  # or fake: machines without a hypervisor, for tests
+KEEPSTATE_LEASE_SECONDS = env.number("KEEPSTATE_LEASE_SECONDS", 30, low=3, high=3600)  # a dead worker's work is taken up after this
+KEEPSTATE_CACHE_GIB = env.number("KEEPSTATE_CACHE_GIB", 20, low=1, high=1_000_000)  # assembled images kept on this host
 KEEPSTATE_MASTER_KEY = env.key("KEEPSTATE_MASTER_KEY", KEEPSTATE_SECRETS / "master_key")  # seals the accounts' own keys
 
 KEEPSTATE_HOST_ID = env.text("KEEPSTATE_HOST_ID")  # empty: drawn once and kept in var/host_id
-KEEPSTATE_IMAGES = Path(env.text("KEEPSTATE_IMAGES", str(BASE_DIR / "var" / "images")))  # guest images by digest; read-only, shared by stacks
-KEEPSTATE_MACHINE_DRIVER = env.text("KEEPSTATE_MACHINE_DRIVER", "workers.machine.qemu.driver.QemuDriver")
+KEEPSTATE_IMAGES = Path(
+    env.text("KEEPSTATE_IMAGES", str(BASE_DIR / "var" / "images"))
+)  # guest images by digest; read-only, shared by stacks
+KEEPSTATE_MACHINE_DRIVER = env.text("KEEPSTATE_MACHINE_DRIVER", "qemu")  # or fake: machines without a hypervisor, for tests
 KEEPSTATE_LEASE_SECONDS = env.number("KEEPSTATE_LEASE_SECONDS", 30, low=2, high=600)
 KEEPSTATE_CACHE_GIB = env.number("KEEPSTATE_CACHE_GIB", 20, low=1, high=100_000)  # assembled images kept on this host
 

@@ -48,7 +48,7 @@ class Child:
         """Must be called from the main thread: the kernel's death signal follows the thread that started the process."""
         self.spec.before()
         user = self.spec.user
-        self.process = subprocess.Popen(  # noqa: S603
+        self.process = subprocess.Popen(
             list(self.spec.argv),
             env=dict(self.spec.env),
             cwd=self.spec.cwd,
@@ -68,21 +68,21 @@ class Child:
 
     @property
     def output(self) -> IO[bytes]:
-        assert self.process and self.process.stdout  # noqa: S101  only asked of a started child
+        if self.process is None or self.process.stdout is None:
+            raise RuntimeError("only a started child has an output")
         return self.process.stdout
 
     @property
     def alive(self) -> bool:
-        return self.process is not None and self.process.poll() is None
+        """Without reaping: until `collect`, a dead process keeps its id, so that no signal can reach a stranger."""
+        if self.process is None or self.process.returncode is not None:
+            return False
+        return os.waitid(os.P_PID, self.process.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is None
 
-    @property
-    def exit_code(self) -> int | None:
-        return self.process.poll() if self.process else None
-
-    def pump(self) -> bool:
+    def pump(self, output: IO[bytes]) -> bool:
         """Move what it has printed to its log, at most one buffer. False once the output is closed."""
         try:
-            chunk = os.read(self.output.fileno(), 65536)
+            chunk = os.read(output.fileno(), 65536)
         except BlockingIOError:
             return True
         self.log.write(chunk)
@@ -90,16 +90,16 @@ class Child:
 
     def send(self, number: signal.Signals) -> None:
         if self.alive and self.process:
-            self.process.send_signal(number)
+            os.kill(self.process.pid, number)
 
-    def kill_group(self) -> None:
-        """SIGKILL what is left of its session. A machine's QEMU has a session of its own and is not reached."""
-        if self.process:
-            try:
-                os.killpg(self.process.pid, signal.SIGKILL)
-            except ProcessLookupError:
-                pass
+    def collect(self) -> int | None:
+        """SIGKILL what is left of its session and reap it: the exit code. A machine's QEMU has a session of its own and is not reached."""
+        if self.process is None:
+            return None
+        if self.process.returncode is None:
+            os.killpg(self.process.pid, signal.SIGKILL)
             self.process.wait(timeout=10)
+        return self.process.returncode
 
 
 def die_with_parent(number: signal.Signals) -> Callable[[], None]:

@@ -1,4 +1,7 @@
-"""The installation's own secrets, made once and kept in 0600 files; the environment takes precedence (KEEPSTATE_SECRET_KEY, KEEPSTATE_MASTER_KEY)."""
+"""The installation's own secrets, made once and kept in 0600 files.
+
+The settings prefer the environment (KEEPSTATE_SECRET_KEY, KEEPSTATE_MASTER_KEY) to the files.
+"""
 
 import secrets
 

@@ -46,14 +46,15 @@ class Supervisor:
 
     def _launch(self, child: Child) -> None:
         child.start()
-        self.selector.register(child.output, selectors.EVENT_READ, child)
+        self.selector.register(child.output, selectors.EVENT_READ, (child, child.output))
 
     def _await_ready(self, child: Child) -> None:
         deadline = child.started + child.spec.ready_seconds
         while not child.spec.ready():
-            if child.exit_code is not None:
+            if not child.alive:
+                code = child.collect()
                 self.pump(0)
-                raise StackError(f"{child.spec.name} ended with code {child.exit_code} before it was ready.\n{self._tail(child)}")
+                raise StackError(f"{child.spec.name} ended with code {code} before it was ready.\n{self._tail(child)}")
             if time.monotonic() > deadline:
                 raise StackError(f"{child.spec.name} was not ready after {child.spec.ready_seconds:.0f} s.\n{self._tail(child)}")
             if self.signals:
@@ -67,10 +68,10 @@ class Supervisor:
     def pump(self, seconds: float) -> None:
         """Move output for at most that long; returns early once something was moved."""
         for key, _ in self.selector.select(seconds):
-            child: Child = key.data
-            if not child.pump():
-                self.selector.unregister(key.fileobj)
-                child.output.close()
+            child, output = key.data
+            if not child.pump(output):
+                self.selector.unregister(output)
+                output.close()
 
     def run_until(self, done: Callable[[], bool]) -> None:
         """Keep everything running until a signal comes or `done` is true."""
@@ -87,12 +88,12 @@ class Supervisor:
         if child.restart_at is None:
             child.delay = FIRST_DELAY if now - child.started > HEALTHY_SECONDS else min(max(child.delay * 2, FIRST_DELAY), LONGEST_DELAY)
             child.restart_at = now + child.delay
-            self.say(f"{child.spec.name} ended with code {child.exit_code}; it starts again in {child.delay:.1f} s (log: {child.log.path})")
+            self.say(f"{child.spec.name} ended with code {child.collect()}; it starts again in {child.delay:.1f} s (log: {child.log.path})")
         elif now >= child.restart_at:
             self._launch(child)
 
     def stop(self) -> None:
-        """End the phases, last first, each within its deadline; then SIGKILL what is left of it. Never raises for a process that is gone."""
+        """End the phases, last first, each within its deadline; then SIGKILL what is left of it."""
         already = self.signals
         for phase in reversed(self.phases):
             running = [child for child in phase if child.process]
@@ -104,7 +105,7 @@ class Supervisor:
             for child in running:
                 if child.alive:
                     self.say(f"{child.spec.name} did not stop in time and is killed")
-                child.kill_group()
+                child.collect()
         self.phases.clear()
         self.pump(0)
 

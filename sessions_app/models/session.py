@@ -44,6 +44,9 @@ class Session(models.Model):
     class Meta:
         indexes = [
             models.Index(fields=["account", "-last_activity_at", "-id"], name="session_account_activity"),
+            models.Index(
+                fields=["account", "-last_activity_at", "-id"], name="session_list", condition=~models.Q(runtime_state=SessionState.DELETED)
+            ),
             models.Index(fields=["host_id"], name="session_live_host", condition=~models.Q(host_id="")),
         ]
 

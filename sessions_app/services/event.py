@@ -4,7 +4,8 @@ from typing import Any
 
 from django.db import connection, transaction
 
-from sessions_app.models import SessionEvent
+from sessions_app.models import Session, SessionEvent
+from sessions_app.services.cursor import Page
 
 
 def append(
@@ -34,3 +35,10 @@ def append(
         subject_id=subject_id,
         payload={"type": type_, **(payload or {})},
     )
+
+
+def page(session: Session, *, after: int, limit: int) -> Page[SessionEvent]:
+    """At most `limit` events with a number above `after`, oldest first. The cursor is the last number."""
+    found = list(SessionEvent.objects.filter(session=session, number__gt=after).order_by("number")[: limit + 1])
+    items = found[:limit]
+    return Page(items, str(items[-1].number) if len(found) > limit else "")

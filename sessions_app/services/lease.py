@@ -9,13 +9,13 @@ from datetime import timedelta
 from typing import Any
 
 from django.conf import settings
-from django.db import connection, transaction
+from django.db import connection
+from django.db.models import F
 from django.db.models.functions import Now
 
 from sessions_app.errors import Internal, ServiceError
 from sessions_app.models import Operation
 from sessions_app.states import OperationState
-
 
 
 def lease_length() -> timedelta:
@@ -104,8 +104,8 @@ def give_up(operation: Operation) -> bool:
         f"The work stopped {operation.attempt} times before its end; its worker was lost each time. The last checkpoint is intact.",
         next_action="Look at the session's state, then ask again. If it repeats, tell the operator this operation's id.",
     )
-    with transaction.atomic():
-        ended = Operation.objects.filter(
-            id=operation.id, state=OperationState.RUNNING, lease_token=operation.lease_token, lease_expires_at__lt=Now()
-        ).update(state=OperationState.FAILED, error=error.as_dict(), http_status=error.status, finished_at=Now(), lease_expires_at=None)
+    held = Operation.objects.filter(id=operation.id, state=OperationState.RUNNING, lease_token=operation.lease_token)
+    ended = held.filter(lease_expires_at__lt=Now(), attempt__gte=F("max_attempts")).update(
+        state=OperationState.FAILED, error=error.as_dict(), http_status=error.status, finished_at=Now(), lease_expires_at=None
+    )
     return bool(ended)

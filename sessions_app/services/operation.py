@@ -2,15 +2,21 @@
 
 import hashlib
 import json
+import re
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
 from django.db import IntegrityError, transaction
+from django.db.models.functions import Now
 
-from sessions_app.errors import Conflict, NotFound, WrongState
+from sessions_app.errors import Conflict, NotFound, ServiceError, WrongState
 from sessions_app.models import Account, Operation, Session
 from sessions_app.services import dispatch
-from sessions_app.states import ALLOWED_FROM, EXCLUSIVE_KINDS, OPERATION_ACTIVE, OperationKind, SessionState
+from sessions_app.states import ALLOWED_FROM, EXCLUSIVE_KINDS, OPERATION_ACTIVE, OperationKind, OperationState, SessionState
+
+#: What an idempotency key may be: visible ASCII, no blanks.
+KEY = re.compile(r"[\x21-\x7e]{8,100}")
 
 
 @dataclass(frozen=True)
@@ -44,14 +50,41 @@ def replay(account: Account, asked: Asked) -> Operation | None:
     return operation
 
 
+def once(account: Account, asked: Asked, do: Callable[[Asked], Operation]) -> tuple[Operation, bool]:
+    """The operation that `do` accepts, or the one that the request's key stands for already; and whether it is that one.
+
+    Of equal requests at the same time one has the effect. The others meet whatever the winner changed, as a refusal, and then find its row.
+    """
+    earlier = replay(account, asked)
+    if earlier is not None:
+        return earlier, True
+    try:
+        return do(asked), False
+    except ServiceError:
+        winner = replay(account, asked)
+        if winner is None:
+            raise
+        return winner, True
+
+
+def lock(session: Session) -> Session:
+    """The session as it is now, its row held until the caller's transaction ends. Raises NotFound if it was deleted meanwhile."""
+    row = Session.objects.select_for_update(no_key=True).get(id=session.id)
+    if row.runtime_state == SessionState.DELETED:
+        raise NotFound("There is no such session. It was deleted a moment ago.")
+    return row
+
+
 def accept(
     *, session: Session, kind: OperationKind, queue: str, asked: Asked, parameters: dict[str, Any] | None = None, max_attempts: int = 3
 ) -> Operation:
     """Write the row and ring, in one transaction with whatever the caller writes.
 
-    Prerequisites: the session's state allows the kind. Raises WrongState or Conflict; then nothing was written.
+    Prerequisite: the session was locked or made in the caller's transaction. Raises WrongState or Conflict; then nothing was written.
     """
     require_state(session, kind)
+    if kind in EXCLUSIVE_KINDS and _exclusive(session) is not None:
+        raise _busy(session, kind)
     try:
         with transaction.atomic():
             operation = Operation.objects.create(
@@ -72,6 +105,19 @@ def accept(
     return operation
 
 
+def cancel_unclaimed(session: Session) -> int:
+    """Cancel what was asked of the session and no worker has begun. Prerequisite: the session is locked. Returns how many."""
+    error = Conflict("Cancelled before it began: the session is to be deleted.", code="ks_cancelled")
+    waiting = Operation.objects.filter(session=session, state=OperationState.QUEUED, attempt=0)
+    return waiting.update(state=OperationState.CANCELLED, error=error.as_dict(), http_status=error.status, finished_at=Now())
+
+
+def active_of(sessions: Iterable[Session]) -> dict[str, Operation]:
+    """The exclusive operation that each of the sessions is busy with, by session id; one query."""
+    active = Operation.objects.filter(session__in=list(sessions), state__in=OPERATION_ACTIVE, kind__in=EXCLUSIVE_KINDS)
+    return {operation.session_id: operation for operation in active}
+
+
 def require_state(session: Session, kind: OperationKind) -> None:
     state = SessionState(session.runtime_state)
     if state in ALLOWED_FROM[kind]:
@@ -79,18 +125,27 @@ def require_state(session: Session, kind: OperationKind) -> None:
     facts = {"runtime_state": state.value}
     if state == SessionState.STOPPING:
         raise WrongState("The session is stopping.", next_action="Wait until it is parked, then ask again.", facts=facts, code="ks_stopping")
+    next_action = _way_out(session)
     if kind in (OperationKind.EXEC, OperationKind.CHECKPOINT):
-        raise WrongState(
-            f"The session is {state}, not running. Nothing was done and nothing was woken.",
-            next_action=f"Resume it first: POST /api/sessions/{session.id}/resume.",
-            facts=facts,
-            code="ks_session_not_running",
-        )
-    raise WrongState(f"A {kind} is not possible while the session is {state}. Nothing was done.", facts=facts)
+        message = f"The session is {state}, not running. Nothing was done and nothing was woken."
+        raise WrongState(message, next_action=next_action, facts=facts, code="ks_session_not_running")
+    raise WrongState(f"A {kind} is not possible while the session is {state}. Nothing was done.", next_action=next_action, facts=facts)
+
+
+def _way_out(session: Session) -> str:
+    if session.runtime_state in ALLOWED_FROM[OperationKind.RESUME]:
+        return f"Resume it first: POST /api/sessions/{session.id}/resume."
+    if session.runtime_state in (SessionState.DELETING, SessionState.DELETED):
+        return "Start another session: POST /api/sessions."
+    return f"Wait until it has changed its state: GET /api/v2/sessions/{session.id}."
+
+
+def _exclusive(session: Session) -> Operation | None:
+    return active_of([session]).get(session.id)
 
 
 def _busy(session: Session, kind: OperationKind) -> Conflict:
-    active = Operation.objects.filter(session=session, state__in=OPERATION_ACTIVE, kind__in=EXCLUSIVE_KINDS).first()
+    active = _exclusive(session)
     if active is None:
         return Conflict("Another request with this key or for this session came first. Nothing was done.", next_action="Read it, then ask again.")
     return Conflict(
@@ -103,8 +158,9 @@ def _busy(session: Session, kind: OperationKind) -> Conflict:
 def find(account: Account, id_or_key: str) -> Operation:
     """By id or by idempotency key, of this account. Raises NotFound."""
     found = Operation.objects.select_related("session").filter(account=account)
-    field_name = "id" if id_or_key.startswith("op_") else "idempotency_key"
-    operation = found.filter(**{field_name: id_or_key}).first()
+    operation = None
+    if KEY.fullmatch(id_or_key):
+        operation = found.filter(id=id_or_key).first() or found.filter(idempotency_key=id_or_key).first()
     if operation is None:
         raise NotFound("There is no such operation. That does not prove that nothing was done under another key.")
     return operation

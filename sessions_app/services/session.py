@@ -8,21 +8,12 @@ from django.db import transaction
 from django.db.models import F
 from django.db.models.functions import Now
 
-from sessions_app.errors import Conflict, Invalid, NoCheckpoint, NotFound, WrongState
+from sessions_app.errors import Conflict, NoCheckpoint, NotFound, WrongState
 from sessions_app.ids import RECORD_PREFIX
 from sessions_app.models import Account, Operation, Session
-from sessions_app.services import dispatch, event, operation, steps
+from sessions_app.services import bounds, dispatch, event, operation, steps
 from sessions_app.services.operation import Asked
 from sessions_app.states import SESSION_TRANSITIONS, OperationKind, SessionState
-
-MIB = 1 << 20
-MEMORY_MIB = range(128, 16384 + 1)
-CPUS = range(1, 8 + 1)
-DEFAULT_BUDGET_TOKENS = 2_000_000
-#: Shortest prefix of an id that names a session.
-PREFIX_LENGTH = 4
-EXEC_SECONDS = range(1, 3600 + 1)
-DEFAULT_EXEC_SECONDS = 60
 
 
 @dataclass(frozen=True)
@@ -38,14 +29,13 @@ class Wanted:
 
 def create(account: Account, wanted: Wanted, asked: Asked) -> Operation:
     """A session row and its boot operation in one commit. Raises Invalid or FleetUnavailable before anything is written."""
+    bounds.require_name(wanted.name)
+    bounds.require_cpus(wanted.cpus)
+    if wanted.budget_tokens is not None:
+        bounds.require_budget(wanted.budget_tokens)
     image = steps.resolve_image.call(account, wanted.image)
-    memory_bytes = image.default_memory_bytes if wanted.memory_mib is None else wanted.memory_mib * MIB
-    if memory_bytes // MIB not in MEMORY_MIB:
-        raise Invalid(f"Memory is a whole number of MiB from {MEMORY_MIB.start} to {MEMORY_MIB.stop - 1}. No session was started.")
-    if wanted.cpus not in CPUS:
-        raise Invalid(f"Cpus is a number from {CPUS.start} to {CPUS.stop - 1}. No session was started.")
-    if wanted.budget_tokens is not None and wanted.budget_tokens <= 0:
-        raise Invalid("A budget is a positive number of tokens. No session was started.", next_action="Leave Budget out for the default.")
+    memory_bytes = image.default_memory_bytes if wanted.memory_mib is None else wanted.memory_mib * bounds.MIB
+    bounds.require_memory(memory_bytes // bounds.MIB)
     queue = steps.place_boot.call(architecture=image.architecture, image_digest=image.digest, memory_bytes=memory_bytes)
     with transaction.atomic():
         session = Session.objects.create(
@@ -56,7 +46,7 @@ def create(account: Account, wanted: Wanted, asked: Asked) -> Operation:
             architecture=image.architecture,
             memory_bytes=memory_bytes,
             cpus=wanted.cpus,
-            budget_tokens=wanted.budget_tokens or DEFAULT_BUDGET_TOKENS,
+            budget_tokens=wanted.budget_tokens or bounds.DEFAULT_BUDGET_TOKENS,
         )
         event.append(session.id, "session.created", {"image": image.name}, source="api")
         return operation.accept(session=session, kind=OperationKind.BOOT, queue=queue, asked=asked)
@@ -65,7 +55,7 @@ def create(account: Account, wanted: Wanted, asked: Asked) -> Operation:
 def find(account: Account, text: str) -> Session:
     """By full id, record id, short id or a unique prefix; deleted sessions are gone. Raises NotFound or Conflict (ambiguous)."""
     prefix = text.removeprefix(RECORD_PREFIX).lower()
-    if len(prefix) >= PREFIX_LENGTH and prefix.isalnum():
+    if len(prefix) >= bounds.PREFIX_LENGTH and prefix.isascii() and prefix.isalnum():
         live = Session.objects.filter(account=account, id__startswith=prefix).exclude(runtime_state=SessionState.DELETED)
         found = list(live.order_by("id")[:2])
         if len(found) > 1:
@@ -79,8 +69,11 @@ def find(account: Account, text: str) -> Session:
     raise NotFound("There is no such session.", next_action="List the sessions: GET /api/v2/sessions?source=fleet.")
 
 
+@transaction.atomic
 def checkpoint(session: Session, *, stop: bool, reason: str, asked: Asked) -> Operation:
     """Ask for a save; with `stop`, the machine is parked after the save is published, never before."""
+    bounds.require_reason(reason)
+    session = operation.lock(session)
     operation.require_state(session, OperationKind.CHECKPOINT)
     queue = dispatch.host_queue(session.host_id)
     return operation.accept(
@@ -88,8 +81,10 @@ def checkpoint(session: Session, *, stop: bool, reason: str, asked: Asked) -> Op
     )
 
 
+@transaction.atomic
 def resume(session: Session, *, checkpoint_id: str | None, asked: Asked) -> Operation:
     """Ask for the session's work to go on from its head checkpoint, or from the one named."""
+    session = operation.lock(session)
     operation.require_state(session, OperationKind.RESUME)
     wanted = checkpoint_id or session.head_checkpoint_id
     if not wanted:
@@ -101,11 +96,12 @@ def resume(session: Session, *, checkpoint_id: str | None, asked: Asked) -> Oper
     return operation.accept(session=session, kind=OperationKind.RESUME, queue=queue, asked=asked, parameters={"checkpoint_id": wanted})
 
 
+@transaction.atomic
 def execute(session: Session, *, argv: list[str], timeout_seconds: int, asked: Asked) -> Operation:
     """Ask for one command in the guest. A command may have had effects when its worker dies, so it is never attempted twice."""
+    bounds.require_command(argv, timeout_seconds)
+    session = operation.lock(session)
     operation.require_state(session, OperationKind.EXEC)
-    if timeout_seconds not in EXEC_SECONDS:
-        raise Invalid(f"A timeout is a whole number of seconds from {EXEC_SECONDS.start} to {EXEC_SECONDS.stop - 1}. Nothing was run.")
     return operation.accept(
         session=session,
         kind=OperationKind.EXEC,
@@ -116,13 +112,19 @@ def execute(session: Session, *, argv: list[str], timeout_seconds: int, asked: A
     )
 
 
+@transaction.atomic
 def delete(session: Session, *, force: bool, asked: Asked) -> Operation:
-    """Ask for the machine's end and the erasure of what only this session held. Refused without a checkpoint unless forced."""
+    """Ask for the machine's end and the erasure of what only this session held. Refused without a checkpoint unless forced.
+
+    Work of the session that no worker has begun is cancelled, so that a session which waits for a host can be given up.
+    """
+    session = operation.lock(session)
     if not session.head_checkpoint_id and not force:
         raise NoCheckpoint(
-            "The session has no saved checkpoint: deleting it loses its work. Nothing was deleted.",
-            next_action=f"Save and stop it (POST /api/sessions/{session.id}/checkpoint with Stop), or delete it with force=1.",
+            "The session has no saved checkpoint: deleting it loses its work. Nothing was deleted. Save and stop it first, or force it with force=1.",
+            next_action=f"POST /api/sessions/{session.id}/checkpoint with Stop, or DELETE /api/sessions/{session.id}?force=1.",
         )
+    operation.cancel_unclaimed(session)
     queue = dispatch.host_queue(session.host_id) if session.host_id else dispatch.CONTROL_QUEUE
     return operation.accept(session=session, kind=OperationKind.DELETE, queue=queue, asked=asked)
 

@@ -4,7 +4,7 @@ An app registers its step in its `AppConfig.ready`. A *slot* has exactly one pro
 registration. A slot that nobody filled is a fault of the installation and says so by name.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Generic, Protocol, TypeVar
 
@@ -86,3 +86,5 @@ reconcile: Chain[Callable[[Session, str], None]] = Chain("reconcile")
 #: A session was deleted: each app erases what it holds of it alone. Must be safe to repeat.
 erase: Chain[Callable[[Session], dict[str, Any]]] = Chain("erase")
 capabilities: Chain[Callable[[], list[CapabilityRow]]] = Chain("capabilities")
+#: The words of an app's own kinds of state, for the capability document.
+vocabularies: Chain[Callable[[], Mapping[str, list[str]]]] = Chain("vocabularies")

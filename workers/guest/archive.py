@@ -4,7 +4,6 @@ import re
 from pathlib import Path
 
 from workers.guest.commands import run
-from workers.guest.distribution import Distribution
 from workers.guest.errors import ImageError
 
 
@@ -14,10 +13,10 @@ class Archive:
     The host's package lists are read, nothing of the host is written, and no root is needed.
     """
 
-    def __init__(self, distribution: Distribution, work: Path):
+    def __init__(self, sources: str, work: Path):
         self.packages = work / "packages"
         (self.packages / "partial").mkdir(parents=True)
-        (work / "sources.list").write_text(distribution.sources)
+        (work / "sources.list").write_text(sources)
         (work / "status").touch()
         settings = {
             "Dir::Etc::SourceList": work / "sources.list",
@@ -47,7 +46,7 @@ class Archive:
                 found[name] = None
                 wanted += kernel_parts(self.depends(name))
         before = set(self.packages.glob("*.deb"))
-        run(["apt-get", *self.options, "download", *list(found)[1:] or [package]], cwd=self.packages)
+        run(["apt-get", *self.options, "download", *(list(found)[1:] or [package])], cwd=self.packages)
         return sorted(set(self.packages.glob("*.deb")) - before)
 
     def depends(self, name: str) -> str:

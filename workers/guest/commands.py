@@ -4,11 +4,13 @@ import os
 import shutil
 import subprocess
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 
 from workers.guest.errors import ImageError
 
 LONGEST_SECONDS = 1800
+GRACE_SECONDS = 20
 TAIL_CHARACTERS = 2000
 KEPT_BY_SUDO = "http_proxy,https_proxy,no_proxy,HTTP_PROXY,HTTPS_PROXY,NO_PROXY,TMPDIR,SOURCE_DATE_EPOCH"
 
@@ -21,22 +23,37 @@ def run(argv: Sequence[str | Path], *, cwd: Path | None = None, environment: dic
     words = [str(word) for word in argv]
     if shutil.which(words[0]) is None:
         raise ImageError(f"The program {words[0]} is not installed. Install the packages of workers/guest/packages.txt and try again.")
+    process = subprocess.Popen(
+        words,
+        cwd=cwd,
+        env={**os.environ, "LC_ALL": "C.UTF-8", "DEBIAN_FRONTEND": "noninteractive", **(environment or {})},
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        close_fds=False,  # the build lock is the one descriptor that is inherited: a child that outlives us still holds it
+    )
     try:
-        done = subprocess.run(  # noqa: S603
-            words,
-            cwd=cwd,
-            env={**os.environ, "LC_ALL": "C.UTF-8", "DEBIAN_FRONTEND": "noninteractive", **(environment or {})},
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            timeout=LONGEST_SECONDS,
-            check=False,
-        )
+        stdout, stderr = process.communicate(timeout=LONGEST_SECONDS)
     except subprocess.TimeoutExpired:
         raise ImageError(f"{words[0]} did not finish within {LONGEST_SECONDS} s and was ended. Nothing was published; try again.") from None
-    if done.returncode != 0:
-        said = (done.stderr or done.stdout).decode(errors="replace")[-TAIL_CHARACTERS:]
-        raise ImageError(f"{' '.join(words[:3])} ... failed with code {done.returncode}; no image was made. It said:\n{said}")
-    return done.stdout.decode(errors="replace")
+    finally:
+        end(process)
+    if process.returncode != 0:
+        said = (stderr or stdout).decode(errors="replace")[-TAIL_CHARACTERS:]
+        raise ImageError(f"{' '.join(words[:3])} ... failed with code {process.returncode}; no image was made. It said:\n{said}")
+    return stdout.decode(errors="replace")
+
+
+def end(process: subprocess.Popen[bytes]) -> None:
+    """TERM first: mmdebstrap and apt then end their own children and remove what they made."""
+    if process.poll() is None:
+        with suppress(PermissionError):  # sudo's process is root's; it ends with its own child
+            process.terminate()
+            try:
+                process.communicate(timeout=GRACE_SECONDS)
+            except subprocess.TimeoutExpired:
+                process.kill()
+                process.wait()
 
 
 def as_root(argv: Sequence[str | Path]) -> list[str | Path]:

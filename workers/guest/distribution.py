@@ -23,11 +23,19 @@ TARGET = "$(CREATED_BY)|$(ORIGIN)|$(CODENAME)|$(REPO_URI)|$(RELEASE)|$(COMPONENT
 class Distribution:
     id: str  # debian or ubuntu
     codename: str
-    sources: str  # one-line-style sources of the distribution alone, no third party's
 
     @property
     def label(self) -> str:
         return f"{self.id} {self.codename}"
+
+
+def this_distribution() -> Distribution:
+    """The running host's. Raises ImageError for any but Debian and Ubuntu."""
+    release = platform.freedesktop_os_release()
+    id_, codename = release.get("ID", ""), release.get("VERSION_CODENAME", "")
+    if id_ not in ORIGINS or not codename:
+        raise ImageError(f"Guest images are built on Debian or Ubuntu; this host is {release.get('PRETTY_NAME', 'unknown')}.")
+    return Distribution(id_, codename)
 
 
 def debian_architecture(architecture: str) -> str:
@@ -37,27 +45,23 @@ def debian_architecture(architecture: str) -> str:
     return DEBIAN_ARCHITECTURES[architecture]
 
 
-def this_distribution(architecture: str) -> Distribution:
-    """The running host's. Raises ImageError for another distribution, or where apt has no package lists."""
-    release = platform.freedesktop_os_release()
-    id_, codename = release.get("ID", ""), release.get("VERSION_CODENAME", "")
-    if id_ not in ORIGINS or not codename:
-        raise ImageError(f"Guest images are built on Debian or Ubuntu; this host is {release.get('PRETTY_NAME', 'unknown')}.")
+def archive_sources(distribution: Distribution, architecture: str) -> str:
+    """One-line-style sources of the distribution alone, no third party's. Raises ImageError where apt has no package lists."""
     rows = run(["apt-get", "indextargets", "--format", TARGET]).splitlines()
-    sources = sources_of(rows, id_, codename, debian_architecture(architecture))
+    sources = sources_of(rows, distribution, debian_architecture(architecture))
     if not sources:
-        raise ImageError(f"apt knows no package list of {ORIGINS[id_]} {codename}. Run `apt-get update` as root and try again.")
-    return Distribution(id_, codename, sources)
+        raise ImageError(f"apt knows no package list of {distribution.label}. Run `apt-get update` as root and try again.")
+    return sources
 
 
-def sources_of(rows: list[str], id_: str, codename: str, architecture: str) -> str:
+def sources_of(rows: list[str], distribution: Distribution, architecture: str) -> str:
     """Sources lines for the index targets that are the distribution's own, of this release (updates and security included)."""
-    keyring = next((path for path in (Path(name.format(id=id_)) for name in KEYRINGS) if path.exists()), None)
+    keyring = next((path for path in (Path(name.format(id=distribution.id)) for name in KEYRINGS) if path.exists()), None)
     options = f"[arch={architecture}" + (f" signed-by={keyring}]" if keyring else "]")
     lines: dict[str, None] = {}  # ordered, without doubles
     for row in rows:
         created, origin, code, uri, suite, component, arch = row.split("|")
-        ours = origin == ORIGINS[id_] and code.split("-")[0] == codename
+        ours = origin == ORIGINS[distribution.id] and code.split("-")[0] == distribution.codename
         if created == "Packages" and ours and arch == architecture and "backports" not in suite:
             lines[f"deb {options} {uri} {suite} {component}\n"] = None
     return "".join(lines)

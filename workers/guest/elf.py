@@ -42,23 +42,24 @@ def libraries_of(program: Path, tree: Path) -> dict[str, bytes]:
     result: dict[str, bytes] = {}
     names, loader = needed(program.read_bytes())
     if loader:
-        result[loader.lstrip("/")] = find(places, Path(loader).name)
+        result[loader.lstrip("/")] = find(tree, places, Path(loader).name)
     seen = set[str]()
     while names:
         name = names.pop()
         if name in seen:
             continue
         seen.add(name)
-        content = find(places, name)
+        content = find(tree, places, name)
         if not loader or name != Path(loader).name:
             result[f"usr/lib/{name}"] = content
         names += needed(content)[0]
     return result
 
 
-def find(places: list[Path], name: str) -> bytes:
+def find(tree: Path, places: list[Path], name: str) -> bytes:
     for place in places:
         path = place / name
-        if path.is_file():
+        # an absolute link would lead to the host's library
+        if path.is_file() and path.resolve().is_relative_to(tree.resolve()):
             return path.read_bytes()
     raise ImageError(f"The library {name} is in none of the packages that were fetched. Nothing was published; the recipe needs another package.")

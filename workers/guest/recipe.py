@@ -8,7 +8,8 @@ from pathlib import Path
 from workers.guest.errors import ImageError
 
 GUEST_FILES = Path(__file__).parent / "files"
-BUILDER_VERSION = 1  # raise it when the builder makes something else of the same recipe: old results are then not reused
+# What shapes an image beside its recipe: when one of these changes, an old result is not reused.
+BUILDER_FILES = ("cpio.py", "elf.py", "ingredients.py", "initramfs.py", "kernel.py", "layout.py", "rootdisk.sh")
 
 # Loaded in the initramfs, each with what it depends on; what the kernel has built in is skipped.
 MACHINE_MODULES = ("virtio_pci", "virtio_console", "virtio-rng", "virtio_net")
@@ -60,10 +61,10 @@ def recipe_digest(recipe: Recipe, distribution: str, files: dict[str, bytes]) ->
 
     A new version in the archive does not make an image stale by itself: whoever wants it builds afresh (`--fresh`).
     """
+    builder = {name: (GUEST_FILES.parent / name).read_bytes() for name in BUILDER_FILES}
     text = {
-        "builder": BUILDER_VERSION,
         "distribution": distribution,
-        "files": {name: hashlib.sha256(content).hexdigest() for name, content in files.items()},
+        "files": {name: hashlib.sha256(content).hexdigest() for name, content in (builder | files).items()},
         "recipe": asdict(recipe),
     }
     return hashlib.sha256(json.dumps(text, sort_keys=True).encode()).hexdigest()

@@ -94,6 +94,7 @@ class Capture:
     page_numbers: npt.NDArray[np.int64]  # ascending; pages written since the memory image was mapped
     pages: Path  # the bytes of those pages, packed in that order
     memory_base: Path  # the image under them
+    disk_base: Path | None  # the assembled disk that the machine was resumed from; None after a boot and without a disk
     overlays: tuple[Path, ...]  # frozen qcow2 overlays above the disk the machine started from, oldest first
     devices: Path
     pause_seconds: float

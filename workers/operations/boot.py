@@ -7,8 +7,10 @@ from sessions_app.services import session as sessions
 from sessions_app.services.lease import LeaseLost
 from sessions_app.states import SessionState
 from workers.host.identity import host_id, machines_directory, runtime_directory
+from workers.host.pins import pin_here
 from workers.machine.driver import MachineError
-from workers.operations import machines
+from workers.host import machines
+from workers.host.drivers import driver
 from workers.operations.work import Work
 from workers.operations.words import session_words
 
@@ -30,12 +32,14 @@ def _boot(work: Work) -> None:
     session, image = work.session, machines.image_of(work.session)
     machines.end_all(session.id)
     with work.fenced():
-        type(session).objects.filter(id=session.id, epoch=session.epoch).update(epoch=F("epoch") + 1, host_id=host_id())
+        type(session).objects.filter(id=session.id, epoch=session.epoch).update(
+            epoch=F("epoch") + 1, host_id=host_id(), pin_digest=pin_here(session.architecture).digest
+        )
     session.refresh_from_db()
     machines_directory().mkdir(parents=True, exist_ok=True)
     runtime = runtime_directory(session.id, session.epoch)
     try:
-        machines.driver().boot(runtime, machines.spec_of(session), image, timeout_seconds=BOOT_SECONDS)
+        driver().boot(runtime, machines.spec_of(session), image, timeout_seconds=BOOT_SECONDS)
     except MachineError as error:
         raise StartFailed(f"The machine did not start: {error}", next_action="Delete the session with force=1 and create another.") from error
     try:

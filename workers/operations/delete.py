@@ -5,7 +5,7 @@ from django.db.models.functions import Now
 from sessions_app.services import session as sessions
 from sessions_app.services import steps
 from sessions_app.states import SessionState
-from workers.operations import machines
+from workers.host import machines
 from workers.operations.work import Work
 
 _LIVE = [state for state in SessionState if state not in (SessionState.DELETING, SessionState.DELETED)]

@@ -4,7 +4,7 @@ from typing import Any
 
 from sessions_app.errors import GuestSilent, MachineLost, ServiceError
 from workers.machine.driver import ExecResult, MachineError
-from workers.operations import machines
+from workers.host import machines
 from workers.operations.work import Work
 
 #: Bytes kept of each stream; what comes after is read, thrown away and told (`truncated`).

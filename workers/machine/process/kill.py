@@ -37,9 +37,13 @@ def _kill_exactly(runtime: Path, process: identity.ProcessIdentity) -> None:
         return  # it has just gone; the lock is about to be free
     try:
         if not identity.is_same(process):
+            if alive.wait_until_free(runtime, 1.0):
+                return  # it was the machine, and ended while we looked
             raise MachineError("kill_failed", f"Process {process.pid} is not the machine of {runtime} that was recorded; nothing was killed.")
         signal.pidfd_send_signal(pidfd, signal.SIGKILL)
-        select.select([pidfd], [], [], KILL_SECONDS)
+        ended = select.poll()
+        ended.register(pidfd, select.POLLIN)
+        ended.poll(KILL_SECONDS * 1000)
     except ProcessLookupError:
         pass
     finally:

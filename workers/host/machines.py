@@ -1,29 +1,14 @@
-"""The machines of this host: which driver runs them, which lives, and how each is ended."""
+"""The machines of this host: what a session's consists of, whether it lives, and how it is ended."""
 
-import json
-import os
 import shutil
-from functools import cache
 from pathlib import Path
-from typing import Any
-
-from django.conf import settings
-from django.utils.module_loading import import_string
 
 from sessions_app.errors import FleetUnavailable
 from sessions_app.models import Session
-from workers.guest.build import load_image
+from workers.guest.image import load_image
+from workers.host.drivers import driver
 from workers.host.identity import images_directory, machines_directory, runtime_directory
-from workers.machine.driver import GuestImage, Machine, MachineDriver, MachineSpec
-
-NOTE = "keepstate.json"
-
-
-@cache
-def driver() -> MachineDriver:
-    """The installation's driver (KEEPSTATE_MACHINE_DRIVER: QEMU, or the fake in tests without a VM)."""
-    made: MachineDriver = import_string(settings.KEEPSTATE_MACHINE_DRIVER)()
-    return made
+from workers.machine.driver import GuestImage, Machine, MachineSpec
 
 
 def image_of(session: Session) -> GuestImage:
@@ -61,19 +46,3 @@ def end(runtime: Path) -> None:
 def end_all(session_id: str) -> None:
     for runtime in directories_of(session_id):
         end(runtime)
-
-
-def write_note(runtime: Path, **facts: Any) -> None:
-    """Keep a small fact beside the machine (atomically): which checkpoint its line has reached, and how many overlays that covered."""
-    temporary = runtime / (NOTE + ".tmp")
-    temporary.write_text(json.dumps(facts))
-    os.replace(temporary, runtime / NOTE)
-
-
-def read_note(runtime: Path) -> dict[str, Any]:
-    """The note, or {}: it only saves work, so a missing or torn one costs a longer read and nothing else."""
-    try:
-        note = json.loads((runtime / NOTE).read_text())
-    except (OSError, ValueError):
-        return {}
-    return note if isinstance(note, dict) else {}

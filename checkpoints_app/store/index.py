@@ -1,0 +1,105 @@
+"""Unit ids by place, and the dedup index: which of these ids lies in which pack and unit. Built from pack indexes, never stored itself.
+
+48 bytes per unit: the id (32), its 64-bit prefix and its position in sorted order. Sorted runs are merged when they are of like
+size, so that adding is cheap and a batch is looked up in a few vectorised searches. A prefix finds a candidate, the whole id decides:
+two ids with one prefix cost a second copy of a unit, never a wrong one.
+"""
+
+from collections.abc import Sequence
+
+import numpy as np
+import numpy.typing as npt
+
+from .extents import UNIT_BITS, Int64s, Locations
+from .ids import Ids, type_ids
+
+DEFAULT_MAX_UNITS = 8 << 20  # 32 GiB of content; 400 MiB of index
+_FIRST_CAPACITY = 4096
+
+
+class UnitTable:
+    """Ids of units by position; positions are grouped by pack, in the order in which packs were added. One thread at a time."""
+
+    def __init__(self) -> None:
+        self.pack_ids: list[str] = []
+        self._bases: list[int] = []  # position of each pack's first unit
+        self._known: set[str] = set()
+        self._ids: Ids = np.empty((_FIRST_CAPACITY, 4), type_ids)
+        self._count = 0
+
+    def __len__(self) -> int:
+        return self._count
+
+    def open_pack(self, pack_id: str) -> None:
+        """What `extend` adds from now on lies in this pack, from its unit 0 on."""
+        self.pack_ids.append(pack_id)
+        self._known.add(pack_id)
+        self._bases.append(self._count)
+
+    def extend(self, ids: Ids) -> None:
+        """The next units of the last pack."""
+        end = self._count + len(ids)
+        if end > len(self._ids):
+            grown: Ids = np.empty((max(end, 2 * len(self._ids)), 4), type_ids)
+            grown[: self._count] = self._ids[: self._count]
+            self._ids = grown
+        self._ids[self._count : end] = ids
+        self._count = end
+
+    def ids_at(self, positions: Int64s) -> Ids:
+        return self._ids[positions]
+
+    def spans_of(self, pack_ids: Sequence[str]) -> tuple[Int64s, Int64s]:
+        """Position of the first unit, and number of units, of each pack; -1 and 0 for a pack that is not here."""
+        ends = [*self._bases[1:], self._count]
+        known = {name: (base, end - base) for name, base, end in zip(self.pack_ids, self._bases, ends, strict=False)}
+        spans: npt.NDArray[np.int64] = np.array([known.get(name, (-1, 0)) for name in pack_ids], np.int64).reshape(-1, 2)
+        return spans[:, 0], spans[:, 1]
+
+
+class UnitIndex(UnitTable):
+    """A table in which ids are looked up. It holds at most `max_units`: what does not fit is only stored twice."""
+
+    def __init__(self, max_units: int = DEFAULT_MAX_UNITS):
+        super().__init__()
+        self.max_units = max_units
+        self._sorted: list[tuple[npt.NDArray[np.uint64], Int64s]] = []  # runs of (prefixes ascending, their positions)
+
+    def add_pack(self, pack_id: str, ids: Ids) -> bool:
+        """False, and nothing added, if the index is full or has the pack."""
+        if len(self) + len(ids) > self.max_units or pack_id in self._known:
+            return False
+        self.open_pack(pack_id)
+        self.extend(ids)
+        return True
+
+    def extend(self, ids: Ids) -> None:
+        first = len(self)
+        super().extend(ids)
+        if len(ids):
+            self._merge(ids[:, 0].copy(), np.arange(first, len(self)))
+
+    def lookup(self, ids: Ids) -> Int64s:
+        """Position of each id, the oldest where there are several; -1 where there is none."""
+        found = np.full(len(ids), -1, np.int64)
+        for prefixes, positions in self._sorted:
+            open_ = np.flatnonzero(found < 0)
+            at = np.searchsorted(prefixes, ids[open_, 0])
+            at[at == len(prefixes)] = 0
+            candidates = positions[at]
+            same = (self._ids[candidates] == ids[open_]).all(axis=1)
+            found[open_[same]] = candidates[same]
+        return found
+
+    def locations_of(self, positions: Int64s) -> Locations:
+        """Locations whose ordinals count in `pack_ids`."""
+        bases = np.asarray(self._bases, np.int64)
+        ordinals = np.searchsorted(bases, positions, side="right") - 1
+        return (ordinals << UNIT_BITS) | (positions - bases[ordinals])
+
+    def _merge(self, prefixes: npt.NDArray[np.uint64], positions: Int64s) -> None:
+        while self._sorted and len(self._sorted[-1][0]) < 2 * len(prefixes):
+            older = self._sorted.pop()
+            prefixes, positions = np.concatenate((older[0], prefixes)), np.concatenate((older[1], positions))
+        order = np.argsort(prefixes, kind="stable")  # older positions first among equals
+        self._sorted.append((prefixes[order], positions[order]))

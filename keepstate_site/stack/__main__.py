@@ -1,0 +1,56 @@
+"""`python -m keepstate_site.stack COMMAND`: what the launcher hands over to."""
+
+import argparse
+import os
+import sys
+from pathlib import Path
+
+from keepstate_site.stack import commands, up
+from keepstate_site.stack.errors import StackError
+from keepstate_site.stack.paths import PROJECT, default_root
+
+
+def main(argv: list[str]) -> int:
+    command, rest = (argv[0], argv[1:]) if argv else ("help", [])
+    try:
+        if command == "up":
+            return _up(rest)
+        if command == "manage":
+            return commands.run(default_root(), [sys.executable, str(PROJECT / "manage.py"), *rest])
+        if command == "run":
+            return commands.run(default_root(), rest)
+        if command == "test":
+            return _test(rest)
+        if command == "doctor":
+            from keepstate_site.stack.doctor import report
+
+            return report.main(rest)
+    except StackError as error:
+        sys.stderr.write(f"keepstate: {error}\n")
+        return 1
+    sys.stderr.write("usage: python -m keepstate_site.stack up|manage|run|test|doctor ...\n")
+    return 2
+
+
+def _up(argv: list[str]) -> int:
+    parser = argparse.ArgumentParser(prog="keepstate up")
+    parser.add_argument("--var", type=Path, default=default_root(), help="the root of all state (default: KEEPSTATE_VAR, else ./var)")
+    parser.add_argument("--port", type=int, help="port on 127.0.0.1; 0: any free one (default: 8080, or any free one where that is taken)")
+    parser.add_argument("--account", default="demo", help="the account whose API token is printed")
+    parser.add_argument("--logs", action="store_true", help="print every process's output as well")
+    parser.add_argument("--ready-file", type=Path, help="written as JSON once the stack serves")
+    parser.add_argument("--services-only", action="store_true", help="only the database and the broker")
+    parser.add_argument("--show-credentials", action="store_true", help="print the admin login and the API token; start nothing")
+    options = parser.parse_args(argv)
+    return up.show_credentials(options.var) if options.show_credentials else up.up(options)
+
+
+def _test(argv: list[str]) -> int:
+    """pytest with a database and a broker of its own; the guest images are the checkout's."""
+    root = default_root()
+    os.environ.setdefault("KEEPSTATE_IMAGES", str(root / "images"))
+    return commands.run(root / "test", [sys.executable, "-m", "pytest", *argv])
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,70 @@
+"""The database, the broker and the store that this stack uses: embedded, or the real ones that the environment names."""
+
+import os
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from keepstate_site.stack import home, keys, leftovers, lock, postgres, redis_server
+from keepstate_site.stack.child import Spec
+from keepstate_site.stack.home import Home
+from keepstate_site.stack.paths import Paths, prepare
+from keepstate_site.stack.supervisor import Supervisor
+
+
+@dataclass(frozen=True)
+class Services:
+    paths: Paths
+    home: Home | None  # None where both servers are external
+
+    def specs(self) -> list[Spec]:
+        """What must be started. Creates directories and the database the first time."""
+        if self.home is None:
+            return []
+        home.make(self.home, self.paths)
+        wanted = [] if os.environ.get("DATABASE_URL") else [postgres.spec(self.home)]
+        return wanted if os.environ.get("REDIS_URL") else [*wanted, redis_server.spec(self.home)]
+
+    def environment(self) -> dict[str, str]:
+        """What every process of the stack is started with. Secrets stay in their files: an environment can be read from outside."""
+        values = {
+            "KEEPSTATE_VAR": str(self.paths.root),
+            "KEEPSTATE_IMAGES": str(self.paths.images),
+            "CHECKPOINT_STORE_URL": (self.paths.root / "store").as_uri(),
+            "DJANGO_SETTINGS_MODULE": "keepstate_site.settings",
+            "PYTHONUNBUFFERED": "1",
+        }
+        if self.home:
+            values |= {"DATABASE_URL": self.home.database_url, "REDIS_URL": self.home.redis_url}
+        given = {name: value for name, value in os.environ.items() if value}
+        return {**values, **given, "KEEPSTATE_VAR": str(self.paths.root)}
+
+
+def find(root: Path) -> Services:
+    """Creates the root and its secrets where they are missing; starts nothing."""
+    paths = prepare(root)
+    keys.ensure(paths)
+    external = os.environ.get("DATABASE_URL") and os.environ.get("REDIS_URL")
+    return Services(paths, None if external else home.locate(paths, home.service_user()))
+
+
+@contextmanager
+def started(root: Path, purpose: str, say: Callable[[str], None], *, echo: bool = False) -> Iterator[tuple[Supervisor, Services]]:
+    """Hold the root's lock, start what is embedded, and stop everything that the supervisor runs at the end, whatever happens."""
+    found = find(root)
+    supervisor = Supervisor(found.paths.logs, say, echo=echo)
+    with lock.exclusive(found.paths, purpose):
+        if found.home:
+            leftovers.clear(found.home, say)
+        supervisor.catch_signals()
+        try:
+            for spec in found.specs():
+                supervisor.start([spec])
+            yield supervisor, found
+        finally:
+            supervisor.stop()
+
+
+def role(environment: Mapping[str, str], name: str) -> dict[str, str]:
+    return {**environment, "KEEPSTATE_ROLE": name}

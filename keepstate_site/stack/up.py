@@ -1,0 +1,105 @@
+"""`up`: the whole stack in the foreground until a signal."""
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+from keepstate_site.stack import credentials, processes
+from keepstate_site.stack.errors import StackError
+from keepstate_site.stack.paths import PROJECT, Paths, replace
+from keepstate_site.stack.services import Services, role, started
+from keepstate_site.stack.supervisor import Supervisor
+
+PREPARE_SECONDS = 300
+
+
+def say(text: str) -> None:
+    sys.stdout.write(f"keepstate | {text}\n")
+    sys.stdout.flush()
+
+
+def up(options: argparse.Namespace) -> int:
+    begun = time.monotonic()
+    with started(options.var, "up", say, echo=options.logs) as (supervisor, services):
+        if services.home:
+            say(f"database and broker: ready (data in {services.home.data})")
+        if options.services_only:
+            announce_services(services, options.ready_file)
+        else:
+            serve(supervisor, services, options, begun)
+        supervisor.run_until(lambda: False)
+        say("stopping")
+    say("stopped")
+    return 0
+
+
+def serve(supervisor: Supervisor, services: Services, options: argparse.Namespace, begun: float) -> None:
+    prepare(supervisor, services, options.account)
+    listener = processes.listen(options.port)
+    say("workers, beat and web are starting")
+    supervisor.start(processes.workers(services))
+    supervisor.start([processes.beat(services), processes.web(services, listener)])
+    login, token = (credentials.kept(services.paths, name) or {} for name in (credentials.ADMIN, credentials.TOKEN))
+    facts = {"url": processes.url(listener), "token": token.get("token"), "account_id": token.get("account_id"), "pid": os.getpid()}
+    if options.ready_file:
+        replace(options.ready_file, json.dumps(facts))
+    say(f"ready after {time.monotonic() - begun:.1f} s; logs in {services.paths.logs}; Ctrl-C stops")
+    for line in welcome(services.paths, processes.url(listener), login, token):
+        say(line)
+
+
+def prepare(supervisor: Supervisor, services: Services, account: str) -> None:
+    """Run `stack.prepare` to its end, repeating its progress. Raises StackError with what it said if it fails."""
+    env = role(services.environment(), "command")
+    argv = [sys.executable, "-m", "keepstate_site.stack.prepare", "--account", account]
+    log = services.paths.logs / "prepare.log"
+    with log.open("wb") as output:
+        process = subprocess.Popen(argv, env=env, cwd=PROJECT, stdin=subprocess.DEVNULL, stdout=output, stderr=subprocess.STDOUT)
+        deadline = time.monotonic() + PREPARE_SECONDS
+        try:
+            while process.poll() is None and time.monotonic() < deadline and not supervisor.signals:
+                supervisor.pump(0.1)
+        finally:
+            process.kill()
+            process.wait()
+    if process.returncode:
+        said = "\n".join(f"    {line}" for line in log.read_text(errors="replace").splitlines()[-25:])
+        why = "was interrupted" if supervisor.signals else f"failed (code {process.returncode})"
+        raise StackError(f"Preparing the database and files {why}; nothing is served. It said:\n{said}")
+    say("migrations, static files, guest images, logins: up to date")
+
+
+def announce_services(services: Services, ready_file: Path | None) -> None:
+    env = services.environment()
+    say(f"DATABASE_URL={env['DATABASE_URL'] if services.home else '(from the environment)'}")
+    say(f"REDIS_URL={env['REDIS_URL'] if services.home else '(from the environment)'}")
+    if ready_file:
+        replace(ready_file, json.dumps({"url": None, "token": None, "account_id": None, "pid": os.getpid()}))
+
+
+def welcome(paths: Paths, url: str, login: dict[str, str], token: dict[str, str]) -> list[str]:
+    """Secrets are shown the first time only; `./keepstate up --show-credentials` prints them again."""
+    lines = [f"API and its pages   {url}/api/docs", f"admin               {url}/admin/"]
+    shown = paths.secrets / "shown"
+    marks = f"{login.get('username')} {token.get('account_id')}"
+    if shown.exists() and shown.read_text().strip() == marks:
+        return [*lines, "login and API token: ./keepstate up --show-credentials"]
+    replace(shown, marks)
+    return lines + credential_lines(login, token)
+
+
+def credential_lines(login: dict[str, str], token: dict[str, str]) -> list[str]:
+    return [f"admin login         {login.get('username')} / {login.get('password')}", f"API token           {token.get('token')}"]
+
+
+def show_credentials(root: Path) -> int:
+    paths = Paths(root)
+    login, token = credentials.kept(paths, credentials.ADMIN), credentials.kept(paths, credentials.TOKEN)
+    if not login or not token:
+        raise StackError(f"{paths.secrets} holds no login yet: `./keepstate up` makes one when it starts.")
+    print("\n".join(credential_lines(login, token)))
+    return 0

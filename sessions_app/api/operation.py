@@ -1,0 +1,64 @@
+"""Operations as clients read them."""
+
+from typing import Any
+
+from drf_spectacular.utils import extend_schema
+from rest_framework import serializers
+from rest_framework.request import Request
+from rest_framework.response import Response
+
+from sessions_app.api.envelope import Shape
+from sessions_app.api.fields import Known
+from sessions_app.api.schema import enveloped, errors
+from sessions_app.api.view import ApiView
+from sessions_app.models import Operation
+from sessions_app.services import operation as operations
+from sessions_app.states import OperationKind, OperationState
+
+
+class OperationRow(serializers.Serializer[Operation]):
+    """`response` is what the mutation answers when it has succeeded, `error` why it has not; one of them at most is set."""
+
+    operation_id = serializers.CharField(source="id")
+    kind = serializers.CharField(help_text=f"One of: {', '.join(OperationKind)}.")
+    state = serializers.CharField(help_text=f"One of: {', '.join(OperationState)}.")
+    session_id = serializers.CharField()
+    progress = serializers.JSONField()
+    http_status = serializers.IntegerField(allow_null=True)
+    response = serializers.JSONField(allow_null=True)
+    error = serializers.JSONField(allow_null=True)
+    method = Known()
+    path = Known()
+    accepted_at = serializers.DateTimeField()
+    started_at = serializers.DateTimeField(allow_null=True)
+    finished_at = serializers.DateTimeField(allow_null=True)
+    resource_ids = serializers.SerializerMethodField()
+    reconciliation_state = serializers.SerializerMethodField()
+    attempt = serializers.IntegerField()
+
+    def get_resource_ids(self, operation: Operation) -> dict[str, str]:
+        return {"session_id": operation.session_id}
+
+    def get_reconciliation_state(self, operation: Operation) -> str | None:
+        return None
+
+
+class OperationView(ApiView):
+    shape = Shape.V2
+
+    @extend_schema(
+        operation_id="operation_read",
+        tags=["operations"],
+        summary="Read an operation",
+        description="By its id or by the Idempotency-Key of the request that asked for it. Poll it until its state is final.",
+        responses={200: enveloped(OperationRow), **errors(401, 404)},
+    )
+    def get(self, request: Request, operation_id: str) -> Response:
+        return self.answer(OperationRow(operations.find(self.account, operation_id)).data)
+
+
+def operation_words(operation: Operation | None) -> dict[str, Any] | None:
+    """The operation that a session is busy with, in a session's row."""
+    if operation is None:
+        return None
+    return {"id": operation.id, "kind": operation.kind, "state": operation.state, "progress": operation.progress or None}

@@ -1,0 +1,58 @@
+"""What every route of the API has in common."""
+
+from collections.abc import Callable
+from typing import Any, ClassVar
+
+from rest_framework.negotiation import BaseContentNegotiation
+from rest_framework.parsers import JSONParser
+from rest_framework.renderers import JSONRenderer
+from rest_framework.request import Request
+from rest_framework.response import Response
+from rest_framework.views import APIView
+
+from sessions_app.api import errors, protocol
+from sessions_app.api.auth import BearerAuthentication, HasScope
+from sessions_app.api.envelope import Shape, success
+from sessions_app.models import Account, ApiToken
+
+
+class AlwaysJson(BaseContentNegotiation):
+    """JSON is what there is, whatever a client says that it would like."""
+
+    def select_parser(self, request: Any, parsers: Any) -> Any:
+        return parsers[0]
+
+    def select_renderer(self, request: Any, renderers: Any, format_suffix: Any = None) -> Any:
+        return renderers[0], renderers[0].media_type
+
+
+class ApiView(APIView):
+    """Bearer token, protocol number, JSON, typed errors in the route's shape."""
+
+    shape: ClassVar[Shape] = Shape.PLAIN
+    authentication_classes = [BearerAuthentication]
+    permission_classes = [HasScope]
+    parser_classes = [JSONParser]  # for the schema: `body.read` reads bodies
+    renderer_classes = [JSONRenderer]
+    content_negotiation_class = AlwaysJson
+    metadata_class = None
+    throttle_classes = []
+
+    def initial(self, request: Request, *args: Any, **kwargs: Any) -> None:
+        protocol.require(request)
+        super().initial(request, *args, **kwargs)
+
+    def get_exception_handler(self) -> Callable[[Exception, dict[str, Any]], Response]:
+        return errors.handle
+
+    @property
+    def token(self) -> ApiToken:
+        token: ApiToken = self.request.auth
+        return token
+
+    @property
+    def account(self) -> Account:
+        return self.token.account
+
+    def answer(self, data: Any, status: int = 200) -> Response:
+        return Response(success(self.shape, data), status=status)

@@ -1,0 +1,69 @@
+"""What a request may ask for: every bound, with its check. Checks raise Invalid before anything is written."""
+
+import re
+
+from sessions_app.errors import Invalid
+
+MIB = 1 << 20
+MEMORY_MIB = range(128, 16384 + 1)
+CPUS = range(1, 8 + 1)
+BUDGET_TOKENS = range(1, 10**12 + 1)
+DEFAULT_BUDGET_TOKENS = 2_000_000
+NAME = re.compile(r"[A-Za-z][A-Za-z0-9_-]{0,47}")
+IMAGE_CHARACTERS = 100
+REASON_CHARACTERS = 200
+EXEC_SECONDS = range(1, 3600 + 1)
+DEFAULT_EXEC_SECONDS = 60
+#: Words of a command, and bytes of all of them in UTF-8: below what Linux takes for one argument (128 KiB).
+EXEC_WORDS = 1024
+EXEC_BYTES = 64 * 1024
+#: Shortest prefix of an id that names a session.
+PREFIX_LENGTH = 4
+#: Rows of one page: of sessions and checkpoints, and of events.
+PAGE = range(1, 200 + 1)
+DEFAULT_PAGE = 50
+EVENT_PAGE = range(1, 1000 + 1)
+DEFAULT_EVENT_PAGE = 400
+#: Bytes of a request's body.
+BODY_BYTES = 256 * 1024
+
+
+def require_memory(mib: int) -> None:
+    if mib not in MEMORY_MIB:
+        raise Invalid(f"Memory is a whole number of MiB from {MEMORY_MIB.start} to {MEMORY_MIB.stop - 1}. No session was started.")
+
+
+def require_cpus(cpus: int) -> None:
+    if cpus not in CPUS:
+        raise Invalid(f"Cpus is a number from {CPUS.start} to {CPUS.stop - 1}. No session was started.")
+
+
+def require_budget(tokens: int) -> None:
+    if tokens not in BUDGET_TOKENS:
+        raise Invalid(
+            f"A budget is a whole number of tokens from {BUDGET_TOKENS.start} to {BUDGET_TOKENS.stop - 1}. No session was started.",
+            next_action="Leave Budget out for the default.",
+        )
+
+
+def require_name(name: str) -> None:
+    """Empty stands for no name."""
+    if name and not NAME.fullmatch(name):
+        raise Invalid("A name has 1 to 48 letters, digits, '-' or '_', and begins with a letter. No session was started.")
+
+
+def require_reason(reason: str) -> None:
+    if len(reason) > REASON_CHARACTERS:
+        raise Invalid(f"A reason has at most {REASON_CHARACTERS} characters. Nothing was saved.")
+
+
+def require_command(argv: list[str], timeout_seconds: int) -> None:
+    if timeout_seconds not in EXEC_SECONDS:
+        raise Invalid(f"A timeout is a whole number of seconds from {EXEC_SECONDS.start} to {EXEC_SECONDS.stop - 1}. Nothing was run.")
+    if not argv or not argv[0]:
+        raise Invalid("A command begins with the name of a program. Nothing was run.")
+    if len(argv) > EXEC_WORDS or sum(len(word.encode()) for word in argv) > EXEC_BYTES:
+        raise Invalid(
+            f"A command has at most {EXEC_WORDS} words and {EXEC_BYTES} bytes. Nothing was run.",
+            next_action="Write a longer script to a file in the session, then run the file.",
+        )

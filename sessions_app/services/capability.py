@@ -1,0 +1,79 @@
+"""The capability document: what this installation can do, its limits, and the words it uses."""
+
+import hashlib
+import json
+from typing import Any
+
+from django.utils import timezone
+
+from sessions_app.services import bounds, steps
+from sessions_app.services.steps import CapabilityRow
+from sessions_app.states import VOCABULARIES
+from sessions_app.version import BUILD
+
+PROTOCOL = 2
+MINIMUM_CLIENT_PROTOCOL = 2
+PROTOCOL_HEADER = "X-KS-Protocol"
+
+_LATER = "This version does not have it."
+ROWS = [
+    CapabilityRow("session.start", "available", "Start a session from a guest image."),
+    CapabilityRow("session.list", "available", "List and read sessions with their state, epoch and last checkpoint."),
+    CapabilityRow("session.exec", "available", "Run one command in the guest: exit code, both streams, whether they were cut, duration."),
+    CapabilityRow("session.resume", "available", "Resume a session from its last checkpoint or from a named one."),
+    CapabilityRow("session.delete", "available", "End a session's machine and erase what only this session held."),
+    CapabilityRow("events.list", "available", "Read a session's history, numbered without gaps."),
+    CapabilityRow("operations.idempotent", "available", "Repeat a mutation under its Idempotency-Key: one effect, the same answer."),
+    CapabilityRow("session.meter", "unavailable", "A session's spent tokens and billed calls.", note=_LATER),
+    CapabilityRow("session.fork", "unavailable", "Branch a checkpoint into running children.", note=_LATER),
+    CapabilityRow("session.attach", "unavailable", "An interactive terminal in the guest.", note=_LATER),
+    CapabilityRow("api.v2.workspace", "unavailable", "Workspace records with agents and tasks.", note=_LATER),
+    CapabilityRow("agent.workspace", "unavailable", "Agents in sessions.", note=_LATER),
+    CapabilityRow("keys.inventory", "unavailable", "Provider keys.", note=_LATER),
+    CapabilityRow("budget.admission", "unavailable", "Budgets are recorded but not yet enforced.", note=_LATER),
+    CapabilityRow("preflight", "unavailable", "What a run needs and lacks.", note=_LATER),
+]
+
+
+def document() -> dict[str, Any]:
+    """`registry_version` is a digest of the rows, limits and words, so it changes when one of them does."""
+    rows = [_row(row) for row in [*ROWS, *(row for contribute in steps.capabilities for row in contribute())]]
+    states = dict(VOCABULARIES)
+    for contribute in steps.vocabularies:
+        states.update(contribute())
+    content = {"capabilities": rows, "limits": limits(), "states": states}
+    version = hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()[:16]
+    protocol = {"current": PROTOCOL, "minimum_client": MINIMUM_CLIENT_PROTOCOL, "header": PROTOCOL_HEADER}
+    return {"registry_version": version, "build": BUILD, "fetched_at": timezone.now(), "price_book": None, "protocol": protocol, **content}
+
+
+def limits() -> dict[str, int]:
+    return {
+        "memory_mib_min": bounds.MEMORY_MIB.start,
+        "memory_mib_max": bounds.MEMORY_MIB.stop - 1,
+        "cpus_max": bounds.CPUS.stop - 1,
+        "budget_tokens_default": bounds.DEFAULT_BUDGET_TOKENS,
+        "budget_tokens_max": bounds.BUDGET_TOKENS.stop - 1,
+        "exec_words_max": bounds.EXEC_WORDS,
+        "exec_bytes_max": bounds.EXEC_BYTES,
+        "exec_seconds_default": bounds.DEFAULT_EXEC_SECONDS,
+        "exec_seconds_max": bounds.EXEC_SECONDS.stop - 1,
+        "body_bytes_max": bounds.BODY_BYTES,
+        "page_max": bounds.PAGE.stop - 1,
+        "event_page_max": bounds.EVENT_PAGE.stop - 1,
+    }
+
+
+def _row(row: CapabilityRow) -> dict[str, Any]:
+    missing = row.availability != "available"
+    return {
+        "id": row.id,
+        "availability": row.availability,
+        "summary": row.summary,
+        "surface": "api",
+        "prerequisites": [],
+        "limits": {},
+        "note": row.note,
+        "since_protocol": PROTOCOL,
+        "unavailable_reason": (row.note or row.summary) if missing else None,
+    }

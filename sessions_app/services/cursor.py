@@ -1,0 +1,41 @@
+"""Cursors of lists: where the last page ended, as text that clients hand back unread.
+
+A cursor holds only the sort keys of a row, and every page is scoped to its account anew, so a forged cursor shows nothing that a list would not.
+"""
+
+import base64
+import binascii
+import json
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Generic, TypeVar
+
+from sessions_app.errors import Invalid
+
+T = TypeVar("T")
+_ID_CHARACTERS = 64
+
+
+@dataclass(frozen=True)
+class Page(Generic[T]):
+    """`next_cursor` is empty at the end of the list."""
+
+    items: list[T]
+    next_cursor: str
+
+
+def encode(moment: datetime, row_id: str) -> str:
+    return base64.urlsafe_b64encode(json.dumps([moment.isoformat(), row_id]).encode()).decode().rstrip("=")
+
+
+def decode(text: str) -> tuple[datetime, str]:
+    """Raises Invalid for what `encode` did not write."""
+    try:
+        moment, row_id = json.loads(base64.urlsafe_b64decode(text + "=" * (-len(text) % 4)))
+        when = datetime.fromisoformat(moment)
+        if when.tzinfo is None or not (isinstance(row_id, str) and row_id.isascii() and row_id.isprintable() and len(row_id) <= _ID_CHARACTERS):
+            raise ValueError("not a cursor of ours")
+        when.utctimetuple()  # a moment so early or late that it has no UTC is none that a row has
+    except (ValueError, TypeError, RecursionError, OverflowError, binascii.Error) as error:
+        raise Invalid("The cursor is not one that a list gave.", next_action="Begin again without a cursor.") from error
+    return when, row_id

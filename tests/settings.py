@@ -1,0 +1,13 @@
+"""The product's settings with secrets drawn for one run, so that tests, type checks and migration checks need no installation."""
+
+import os
+import secrets
+
+os.environ.setdefault("KEEPSTATE_SECRET_KEY", secrets.token_hex(32))
+os.environ.setdefault("KEEPSTATE_MASTER_KEY", secrets.token_hex(32))
+
+from keepstate_site.settings import *  # noqa: F403
+from keepstate_site.settings import STORAGES
+
+STORAGES["staticfiles"] = {"BACKEND": "django.contrib.staticfiles.storage.StaticFilesStorage"}
+PASSWORD_HASHERS = ["django.contrib.auth.hashers.MD5PasswordHasher"]  # quick, for throw-away users

@@ -1,0 +1,82 @@
+"""The host cache: assembled images by content, `<cache>/<kind>/<name>` with the digest taken when it was assembled in `<name>.sum`.
+
+An image without its sum, or with another digest than its sum, is not believed: it is removed, and the caller assembles it again from
+verified units. An image never changes once it has its name, so machines map it privately and any number of them may share it.
+"""
+
+import fcntl
+import json
+import logging
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from workers.cache.digest import image_digest
+from workers.host.identity import cache_directory
+
+log = logging.getLogger(__name__)
+
+MEMORY, DISK, DEVICES = "memory", "disk", "devices"
+
+
+def place(kind: str, name: str) -> Path:
+    directory = cache_directory() / kind
+    directory.mkdir(parents=True, exist_ok=True)
+    return directory / name
+
+
+def temporary(kind: str, token: object) -> Path:
+    """A name on the same filesystem for an image that is being made; what a dead worker left is swept with the cache."""
+    return place(kind, f"tmp-{os.getpid()}-{token}")
+
+
+@contextmanager
+def single_flight(kind: str, name: str) -> Iterator[None]:
+    """One worker of this host assembles an image; the others wait for it. The kernel frees the lock of a worker that dies."""
+    with open(place(kind, name + ".lock"), "w") as handle:
+        fcntl.flock(handle, fcntl.LOCK_EX)
+        yield
+
+
+def lookup(kind: str, name: str) -> Path | None:
+    """The image, re-hashed now and equal to its sum, or None. Marks it as used."""
+    path, total = place(kind, name), _sum(kind, name)
+    try:
+        wanted = json.loads(total.read_text())["digest"]
+        if image_digest(path) == wanted:
+            os.utime(path)
+            return path
+    except FileNotFoundError:
+        return None
+    except (OSError, ValueError, KeyError, TypeError):
+        log.warning("cached image unreadable", extra={"kind": kind, "image": name}, exc_info=True)
+    log.warning("cached image is not what was assembled; dropped", extra={"kind": kind, "image": name})
+    drop(kind, name)
+    return None
+
+
+def join(kind: str, name: str, made: Path) -> Path:
+    """Give a finished image its name. Prerequisite: `made` is on the cache's filesystem and its content was verified.
+
+    The sum is written last, so an image whose worker died half-way is never believed. Joining what is there already is harmless.
+    """
+    path, total = place(kind, name), _sum(kind, name)
+    digest = image_digest(made)
+    total.unlink(missing_ok=True)
+    os.chmod(made, 0o600)
+    os.replace(made, path)
+    note = total.with_suffix(".sum.tmp")
+    note.write_text(json.dumps({"digest": digest}))
+    os.replace(note, total)
+    return path
+
+
+def drop(kind: str, name: str) -> None:
+    """Forget an image. A machine that has it mapped or open keeps its bytes until it ends."""
+    _sum(kind, name).unlink(missing_ok=True)
+    place(kind, name).unlink(missing_ok=True)
+
+
+def _sum(kind: str, name: str) -> Path:
+    return place(kind, name + ".sum")

@@ -1,0 +1,15 @@
+"""Where our scripts lie in a guest: the same in every image."""
+
+SCRIPTS = "usr/lib/keepstate"
+PLACES = {
+    "init": (f"{SCRIPTS}/init",),
+    "exec": (f"{SCRIPTS}/exec",),
+    "reseed": (f"{SCRIPTS}/reseed",),
+    "hwclock": ("usr/sbin/hwclock",),
+    "shutdown": ("usr/sbin/shutdown", "usr/sbin/poweroff", "usr/sbin/halt", "usr/sbin/reboot"),
+}
+
+
+def guest_paths(files: dict[str, bytes]) -> dict[str, bytes]:
+    """{path in the guest: content} of the scripts; all are executable. The initramfs' own script is not among them."""
+    return {path: files[name] for name, paths in PLACES.items() for path in paths}

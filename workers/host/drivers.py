@@ -1,0 +1,28 @@
+"""The machine driver of this installation (KEEPSTATE_MACHINE_DRIVER): QEMU, or the fake for tests without a VM."""
+
+from collections.abc import Callable, Mapping
+from functools import cache
+
+from django.conf import settings
+
+from workers.guest.image import list_images
+from workers.host.identity import host_directory, images_directory
+from workers.machine.driver import MachineDriver
+from workers.machine.fake.driver import FakeDriver
+from workers.machine.qemu.driver import QemuDriver
+
+#: The image whose boot proves an accelerator: the smallest, and the same for every worker of the host.
+PROOF_IMAGE = "tiny"
+
+
+def _qemu() -> MachineDriver:
+    proof = [image for image in list_images(images_directory()) if image.name == PROOF_IMAGE]
+    return QemuDriver(host_directory() / "accelerators.json", proof[-1] if proof else None)
+
+
+_DRIVERS: Mapping[str, Callable[[], MachineDriver]] = {"qemu": _qemu, "fake": FakeDriver}
+
+
+@cache
+def driver() -> MachineDriver:
+    return _DRIVERS[settings.KEEPSTATE_MACHINE_DRIVER]()

@@ -1,0 +1,27 @@
+"""A small fact kept beside a machine in its runtime directory: where its line of checkpoints stands and which cached images it was started from.
+
+    {"checkpoint": id of the checkpoint its next save is a delta to, "overlays": how many frozen overlays that one covered, "images": [names]}
+"""
+
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+NAME = "keepstate.json"
+
+
+def write_note(runtime: Path, **facts: Any) -> None:
+    """Replace the note atomically."""
+    temporary = runtime / (NAME + ".tmp")
+    temporary.write_text(json.dumps(facts))
+    os.replace(temporary, runtime / NAME)
+
+
+def read_note(runtime: Path) -> dict[str, Any]:
+    """The note, or {}: it only saves work, so a missing or torn one costs a longer read and nothing else."""
+    try:
+        note = json.loads((runtime / NAME).read_text())
+    except (OSError, ValueError):
+        return {}
+    return note if isinstance(note, dict) else {}

@@ -1,0 +1,48 @@
+"""A host tells the fleet what it is: size, pins, images. Called when its workers start; safe to repeat."""
+
+import os
+
+from django.db.models.functions import Now
+
+from checkpoints_app.services import image as images
+from workers.guest.image import list_images, read_description
+from workers.host.identity import boot_id, host_id, images_directory
+from workers.host.pins import pin_here
+from workers.models import Host, HostPin
+from workers.host.drivers import driver
+
+MIB = 1 << 20
+
+
+def register() -> Host:
+    """Raises FleetUnavailable if the hypervisor is missing: a host that cannot run machines takes no work."""
+    proved = [pin_here(architecture) for architecture in sorted(driver().capabilities().architectures)]
+    host, _ = Host.objects.update_or_create(
+        id=host_id(),
+        defaults={"memory_bytes": memory_bytes(), "cpus": os.cpu_count() or 1, "boot_id": boot_id(), "heartbeat_at": Now()},
+    )
+    HostPin.objects.filter(host=host).exclude(pin__in=proved).delete()  # a pin that is not proved any more takes no work here
+    for pin in proved:
+        HostPin.objects.update_or_create(host=host, pin=pin, defaults={"proved_at": Now()})
+    return host
+
+
+def register_images() -> list[str]:
+    """Record the images that lie on this host; returns their names."""
+    names = []
+    for found in list_images(images_directory()):
+        image = read_description(found.kernel.parent)
+        images.register(
+            digest=image.digest,
+            name=image.name,
+            architecture=image.architecture,
+            default_memory_bytes=image.default_memory_mib * MIB,
+            disk_bytes=image.disk_bytes,
+            facts={"distribution": image.distribution, "packages": image.packages},
+        )
+        names.append(image.name)
+    return names
+
+
+def memory_bytes() -> int:
+    return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")

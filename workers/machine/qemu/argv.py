@@ -1,0 +1,110 @@
+"""The QEMU command line, as data. What it says about devices is the pin's device layout: see `device_layout`."""
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from workers.machine.driver import GuestImage, MachineSpec
+from workers.machine.qemu.binary import QemuBinary
+from workers.machine.runtime import PID_NAME
+
+OPERATIONS_SOCKET = "operations.sock"
+INSPECTION_SOCKET = "inspection.sock"  # QMP serves one client per socket: looking must not wait for doing
+GUEST_SOCKET = "guest.sock"
+CONSOLE_ID = "console"
+CONSOLE_BYTES = 64 * 1024
+DISK_DEVICE = "disk0"
+SANDBOX = "on,obsolete=deny,elevateprivileges=deny,spawn=deny,resourcecontrol=deny"
+
+# No balloon and no free page reporting: MADV_DONTNEED on a private file mapping brings the image's old bytes back.
+DEVICES: tuple[Mapping[str, object], ...] = (
+    {"driver": "vmgenid", "guid": "auto", "id": "genid0"},  # QEMU draws a new id for every process: the guest reseeds after a resume
+    {"driver": "virtio-rng-pci", "rng": "rng0", "id": "vrng0"},
+    {"driver": "virtio-serial-pci", "id": "vserial0"},
+    {"driver": "virtserialport", "bus": "vserial0.0", "chardev": "guest", "name": "org.qemu.guest_agent.0", "id": "guest0"},
+)
+# An error of the host's disk is the guest's I/O error; QEMU's default would stop the machine without a word.
+DISK: Mapping[str, object] = {"driver": "virtio-blk-pci", "id": DISK_DEVICE, "werror": "report", "rerror": "report"}
+GLOBALS = ("ICH9-LPC.disable_s3=1", "ICH9-LPC.disable_s4=1")
+
+
+@dataclass(frozen=True)
+class Accelerator:
+    name: str  # "kvm" or "tcg"
+
+    @property
+    def option(self) -> str:
+        return "kvm" if self.name == "kvm" else "tcg,thread=multi"
+
+    @property
+    def cpu(self) -> str:
+        return "host" if self.name == "kvm" else "max"
+
+
+@dataclass(frozen=True)
+class DiskChain:
+    """What the disk is made of at the start: node definitions, bottom first, and the node that the guest writes to."""
+
+    nodes: tuple[Mapping[str, object], ...]
+    top: str
+
+
+def command_line(
+    qemu: QemuBinary, accelerator: Accelerator, spec: MachineSpec, image: GuestImage, memory: Path, disk: DiskChain | None, *, incoming: bool
+) -> list[str]:
+    """Equal at boot and at resume but for the paths and `-incoming`. The process starts stopped and runs in the runtime directory."""
+    argv = [str(qemu.path), "-nodefaults", "-no-user-config", "-display", "none", "-S", "-sandbox", SANDBOX]
+    argv += ["-machine", f"{qemu.machine_type},memory-backend=memory,dump-guest-core=off", "-accel", accelerator.option]
+    argv += ["-cpu", accelerator.cpu, "-smp", str(spec.cpus), "-m", f"{spec.memory_bytes // (1 << 20)}M"]
+    argv += ["-object", json.dumps(memory_backend(qemu, memory, spec.memory_bytes))]
+    argv += ["-kernel", str(image.kernel), "-initrd", str(image.initrd), "-append", image.command_line]
+    # A guest that ends (shut down, reset, panicked) leaves a stopped process that can still say why and show its console.
+    argv += ["-no-reboot", "-no-shutdown", "-pidfile", PID_NAME]
+    argv += [*_channels(), *_devices(disk)]
+    if incoming:  # the device file is written without a configuration section, so none may be expected
+        argv += ["-incoming", "defer", "-global", "migration.send-configuration=off"]
+    return argv
+
+
+def memory_backend(qemu: QemuBinary, memory: Path, memory_bytes: int) -> dict[str, object]:
+    """share=off: the guest's writes stay private to the process and the image is never changed.
+
+    Where QEMU can map a read-only file writable (`rom`), it opens the image read-only. Older ones open it read-write, so
+    an image is verified again before each use.
+    """
+    backend: dict[str, object] = {"qom-type": "memory-backend-file", "id": "memory", "size": memory_bytes, "mem-path": str(memory)}
+    backend |= {"share": False, "dump": False}
+    if qemu.private_readonly_memory:
+        backend |= {"readonly": True, "rom": "off"}
+    return backend
+
+
+def device_layout(with_disk: bool) -> str:
+    """The guest-visible devices as one line: equal lines, equal layouts."""
+    devices = [*DEVICES, DISK] if with_disk else list(DEVICES)
+    return ";".join([*(json.dumps(device, sort_keys=True, separators=(",", ":")) for device in devices), *GLOBALS, "isa-serial"])
+
+
+def _channels() -> list[str]:
+    """The console goes to a ring in QEMU's memory: a guest can print for ever and neither fills a disk nor waits for a reader."""
+    argv = ["-chardev", f"ringbuf,id={CONSOLE_ID},size={CONSOLE_BYTES}", "-serial", f"chardev:{CONSOLE_ID}"]
+    argv += ["-chardev", f"socket,id=guest,path={GUEST_SOCKET},server=on,wait=off"]
+    for name, path in (("operations", OPERATIONS_SOCKET), ("inspection", INSPECTION_SOCKET)):
+        argv += ["-chardev", f"socket,id={name},path={path},server=on,wait=off", "-mon", f"chardev={name},mode=control"]
+    return argv
+
+
+def _devices(disk: DiskChain | None) -> list[str]:
+    argv = ["-object", "rng-random,id=rng0,filename=/dev/urandom"]
+    for setting in GLOBALS:
+        argv += ["-global", setting]
+    for device in DEVICES:
+        argv += ["-device", json.dumps(device)]
+    if disk is not None:
+        argv += _json_options("-blockdev", disk.nodes) + ["-device", json.dumps({**DISK, "drive": disk.top})]
+    return argv
+
+
+def _json_options(option: str, values: Sequence[Mapping[str, object]]) -> list[str]:
+    return [part for value in values for part in (option, json.dumps(value))]

@@ -1,0 +1,90 @@
+"""The QEMU binary: where it is and what it can do, asked of the binary itself and never derived from its version number."""
+
+import hashlib
+import os
+import re
+import shutil
+import subprocess
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+
+from workers.machine.driver import MachineError
+
+BINARIES = {"x86_64": "qemu-system-x86_64"}
+PACKAGES = {"qemu-system-x86_64": "qemu-system-x86", "qemu-img": "qemu-utils"}
+PROBE_SECONDS = 20.0
+MACHINE_PATTERN = re.compile(r"^pc-q35-(\d+)\.(\d+)\s", re.MULTILINE)
+
+
+@dataclass(frozen=True)
+class QemuBinary:
+    path: Path
+    sha256: str
+    machine_type: str  # the newest versioned q35
+    private_readonly_memory: bool  # memory-backend-file has `rom`: the image is opened read-only and still mapped writable
+    data_directories: tuple[Path, ...]
+
+
+def find_program(name: str) -> Path:
+    found = shutil.which(name)
+    if found is None:
+        raise MachineError("hypervisor_missing", f"{name} is not installed. Install the package {PACKAGES[name]} (Debian, Ubuntu).")
+    return Path(found).resolve()
+
+
+def find_qemu(architecture: str) -> QemuBinary:
+    """Raises `hypervisor_missing` for an architecture without a driver or a binary that is absent or does not answer."""
+    name = BINARIES.get(architecture)
+    if name is None:
+        raise MachineError("hypervisor_missing", f"No machine driver for {architecture}; this one runs {', '.join(sorted(BINARIES))}.")
+    path = find_program(name)
+    return _probe(path, *_file_version(path))
+
+
+def file_sha256(path: Path) -> str:
+    """Digest of a file, remembered while its modification time, size and inode stay as they are."""
+    return _sha256(path, *_file_version(path))
+
+
+def _file_version(path: Path) -> tuple[int, int, int]:
+    stat = os.stat(path)
+    return stat.st_mtime_ns, stat.st_size, stat.st_ino
+
+
+@lru_cache(maxsize=64)
+def _sha256(path: Path, _mtime: int, _size: int, _inode: int) -> str:
+    with open(path, "rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+@lru_cache(maxsize=8)
+def _probe(path: Path, _mtime: int, _size: int, _inode: int) -> QemuBinary:
+    versions = MACHINE_PATTERN.findall(_ask(path, "-machine", "help"))
+    if not versions:
+        raise MachineError("hypervisor_missing", f"{path} offers no versioned q35 machine type.")
+    major, minor = max((int(major), int(minor)) for major, minor in versions)
+    return QemuBinary(
+        path=path,
+        sha256=file_sha256(path),
+        machine_type=f"pc-q35-{major}.{minor}",
+        private_readonly_memory="rom=<" in _ask(path, "-object", "memory-backend-file,help"),
+        data_directories=tuple(Path(line).resolve() for line in _ask(path, "-L", "help").splitlines() if line),
+    )
+
+
+def _ask(path: Path, *arguments: str) -> str:
+    return run_bounded([str(path), *arguments], "hypervisor_missing", PROBE_SECONDS)
+
+
+def run_bounded(argv: Sequence[str], failure_code: str, timeout_seconds: float) -> str:
+    """Run a QEMU tool to its end and return what it printed; `failure_code` (or `no_space`) with the tool's own words if it failed."""
+    try:
+        done = subprocess.run(argv, stdin=subprocess.DEVNULL, capture_output=True, timeout=timeout_seconds, text=True, errors="replace")
+    except (OSError, subprocess.TimeoutExpired) as error:
+        raise MachineError(failure_code, f"{Path(argv[0]).name} could not be run: {error}.") from error
+    if done.returncode != 0:
+        code = "no_space" if "No space left on device" in done.stderr else failure_code
+        raise MachineError(code, f"{Path(argv[0]).name} failed ({done.returncode}): {done.stderr.strip()[-500:]}")
+    return done.stdout

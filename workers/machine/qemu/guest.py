@@ -1,0 +1,50 @@
+"""Conversations with the guest's agent: tried again while the time lasts.
+
+An attempt is short: a capture, which keeps the channel to itself (nothing may be written into the guest's memory while it is
+copied), waits for one attempt only. A new connection wakes an agent that looks ten times a second, so what belongs together is
+said in one conversation.
+"""
+
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import TypeVar
+
+from workers.machine.driver import MachineError
+from workers.machine.process import alive
+from workers.machine.qemu.argv import GUEST_SOCKET
+from workers.machine.qemu.guest_channel import GuestConnection, NoAnswer, quiet
+from workers.machine.runtime import connect
+
+SHORT_ATTEMPT_SECONDS = 1.0
+LONG_ATTEMPT_SECONDS = 8.0  # a guest under load may need it; doubled from the short one at each failure
+RETRY_SECONDS = 0.02
+T = TypeVar("T")
+
+
+def converse(runtime: Path, deadline: float, work: Callable[[GuestConnection], T], between: Callable[[], None] = lambda: None) -> T:
+    """Connect, synchronise, and return what `work` made of the connection; from the start again if it raised NoAnswer.
+
+    `deadline` is monotonic. `between` runs after each failed attempt and may raise to give up. Work that must not be repeated turns its NoAnswer into
+    something else. Raises `guest_silent` (no usable answer in time), `machine_dead`, and what `work` raises.
+    """
+    attempt_seconds = SHORT_ATTEMPT_SECONDS
+    while True:
+        try:
+            with quiet(runtime, deadline):
+                return _attempt(runtime, min(deadline, time.monotonic() + attempt_seconds), work)
+        except (NoAnswer, OSError) as error:
+            if not alive.is_held(runtime):
+                raise MachineError("machine_dead", "The machine's process is gone; the guest cannot answer.") from error
+            if time.monotonic() >= deadline:
+                raise MachineError("guest_silent", f"The guest did not answer in time ({error}).") from error
+        between()
+        time.sleep(min(RETRY_SECONDS, max(0.0, deadline - time.monotonic())))
+        attempt_seconds = min(2 * attempt_seconds, LONG_ATTEMPT_SECONDS)
+
+
+def _attempt(runtime: Path, sync_deadline: float, work: Callable[[GuestConnection], T]) -> T:
+    with connect(runtime, GUEST_SOCKET, max(0.01, sync_deadline - time.monotonic())) as sock:
+        connection = GuestConnection(sock)
+        connection.synchronise(sync_deadline)
+        return work(connection)

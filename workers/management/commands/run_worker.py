@@ -1,0 +1,58 @@
+"""`manage.py run_worker vm|io|control`: a Celery worker of this host on the queues of its kind."""
+
+import os
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from celery import current_app
+from django.core.management.base import BaseCommand, CommandParser
+from django.db import connections
+from kombu import Queue
+
+from workers.host import queues
+from workers.host.identity import host_id
+from workers.host.register import register, register_images
+
+
+@dataclass(frozen=True)
+class WorkerKind:
+    pool: str
+    slots: int
+    queues: Callable[[], list[str]]
+
+
+KINDS: Mapping[str, WorkerKind] = {
+    "vm": WorkerKind("prefork", 2, queues.vm_queues),  # each slot supervises one machine's boot, save or resume
+    "io": WorkerKind("threads", 8, queues.io_queues),  # waits for guests
+    "control": WorkerKind("prefork", 1, queues.control_queues),
+}
+
+
+class Command(BaseCommand):
+    help = "Run a worker of this host: vm (boots, saves, resumes), io (commands in guests, observation) or control (sweeps)."
+
+    def add_arguments(self, parser: CommandParser) -> None:
+        parser.add_argument("kind", choices=sorted(KINDS))
+        parser.add_argument("--slots", type=int, help="how many operations at once (default: by kind)")
+
+    def handle(self, *args: Any, **options: Any) -> None:
+        kind = KINDS[options["kind"]]
+        if options["kind"] != "control":
+            register()
+            register_images()
+        names = kind.queues()
+        connections.close_all()  # nothing of the database is shared with the pool's children
+        current_app.conf.task_queues = [Queue(name) for name in names]
+        current_app.worker_main(
+            [
+                "worker",
+                f"--pool={kind.pool}",
+                f"--concurrency={options['slots'] or kind.slots}",
+                f"--queues={','.join(names)}",
+                f"--hostname={options['kind']}@{host_id()}",
+                "--without-gossip",
+                "--without-mingle",
+                f"--loglevel={os.environ.get('KEEPSTATE_LOG_LEVEL', 'INFO')}",
+            ]
+        )

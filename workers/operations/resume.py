@@ -1,0 +1,151 @@
+"""Resume: a session's work goes on from a checkpoint, after everything about that checkpoint has been verified.
+
+Nothing of a checkpoint that fails a check reaches the hypervisor, and a refusal leaves the session as it was.
+"""
+
+import logging
+import time
+from typing import Any
+
+from django.db.models import F
+
+from checkpoints_app.models import Checkpoint
+from checkpoints_app.services import checkpoint as checkpoints
+from checkpoints_app.services import pin as pins
+from sessions_app.errors import Conflict, IntegrityFailed, ServiceError, StackIncompatible, StartFailed
+from sessions_app.services import session as sessions
+from sessions_app.services import steps
+from sessions_app.states import SessionState
+from workers import crash
+from workers.host.identity import host_id, machines_directory, runtime_directory
+from workers.host.note import write_note
+from workers.host.pins import pin_here
+from workers.machine.driver import Machine, MachineError, MachineState
+from workers.host import machines
+from workers.host.drivers import driver
+from workers.operations.work import Work
+from workers.operations.words import session_words
+from workers.restore.images import Assembled, StoredContentBad, assemble
+
+log = logging.getLogger(__name__)
+
+LOAD_SECONDS = 60
+GREET_SECONDS = 30
+_FROM = [SessionState.PARKED, SessionState.FAILED, SessionState.RECOVERY_REQUIRED, SessionState.RUNNING]
+
+
+def run(work: Work) -> None:
+    """On success: the guest answers, in a new epoch. On failure: no process of it is left, the checkpoint is untouched, the session can be resumed again."""
+    began = time.perf_counter()
+    _refuse_if_alive(work)
+    before = SessionState(work.session.runtime_state)
+    checkpoint = checkpoints.restorable(work.session, work.operation.parameters["checkpoint_id"])
+    _require_pin(work, checkpoint)
+    with work.fenced():
+        if before != SessionState.RESUMING:
+            sessions.move(work.session, _FROM, SessionState.RESUMING, source=work.source, type_="session.resuming", host_id=host_id(), failure=None,
+                          payload={"checkpoint_id": checkpoint.id})  # fmt: skip
+    crash.reach("resume_claimed")
+    try:
+        _resume(work, checkpoint, began)
+    except ServiceError as error:
+        _give_back(work, error)
+        raise
+
+
+def _refuse_if_alive(work: Work) -> None:
+    """`running` is what the row remembers; whether the machine lives is asked now."""
+    session = work.session
+    machine = machines.machine_of(session)
+    if machine is not None and session.runtime_state == SessionState.RUNNING and machine.inspect().state != MachineState.DEAD:
+        raise Conflict(
+            "The session is running already. Nothing was started.",
+            next_action="Use it; or save and stop it first.",
+            facts={"runtime_state": session.runtime_state},
+        )
+    machines.end_all(session.id)
+
+
+def _require_pin(work: Work, checkpoint: Checkpoint) -> None:
+    here = pin_here(work.session.architecture)
+    if here.digest == checkpoint.pin_id:
+        return
+    differing = pins.differences(checkpoint.pin.facts, here.facts)
+    raise StackIncompatible(
+        f"This host is not what the checkpoint was taken on; differing: {', '.join(differing)}. Nothing was started.",
+        next_action="Resume it on a host with the checkpoint's pin.",
+        facts={"differences": differing},
+    )
+
+
+def _resume(work: Work, checkpoint: Checkpoint, began: float) -> None:
+    session, image = work.session, machines.image_of(work.session)
+    assembled = _assemble(work, checkpoint)
+    for reconcile in steps.reconcile:
+        reconcile(session, checkpoint.id)
+    with work.fenced():
+        type(session).objects.filter(id=session.id, epoch=session.epoch).update(epoch=F("epoch") + 1, pin_digest=checkpoint.pin_id)
+    session.refresh_from_db()
+    runtime = runtime_directory(session.id, session.epoch)
+    machines_directory().mkdir(parents=True, exist_ok=True)
+    try:
+        machine = driver().resume(runtime, machines.spec_of(session), image, assembled.saved, timeout_seconds=LOAD_SECONDS)
+        write_note(runtime, checkpoint=checkpoint.id, overlays=0, images=assembled.names)
+        crash.reach("loaded")
+        running = _wake(work, machine, began)
+    except MachineError as error:
+        machines.end(runtime)
+        raise StartFailed(f"The machine did not resume: {error}. The checkpoint is intact.", next_action="Resume again; if it repeats, tell the operator.") from error
+    try:
+        _commit(work, checkpoint, assembled, running, time.perf_counter() - began)
+    except BaseException:
+        machines.end(runtime)  # its epoch is ours alone: whoever owns the operation now starts another
+        raise
+
+
+def _assemble(work: Work, checkpoint: Checkpoint) -> Assembled:
+    try:
+        assembled = assemble(checkpoint, work.keeper.check)
+    except StoredContentBad as error:
+        checkpoints.mark_corrupt(checkpoint, str(error), source=work.source)
+        older = checkpoints.newest_before(checkpoint)
+        raise IntegrityFailed(
+            f"The checkpoint {checkpoint.id} is refused: {error} No hypervisor was started.",
+            next_action=f"Resume from the newest valid one before it: {older.id}." if older else "No older valid checkpoint exists.",
+            facts={"checkpoint_id": checkpoint.id, "newest_valid_checkpoint_id": older.id if older else None},
+        ) from error
+    crash.reach("images_ready")
+    return assembled
+
+
+def _wake(work: Work, machine: Machine, began: float) -> float:
+    """Let the machine run and greet its guest. Returns the seconds until its virtual CPUs ran."""
+    work.keeper.check()
+    machine.run()
+    running = time.perf_counter() - began
+    crash.reach("running")
+    machine.greet(GREET_SECONDS)
+    crash.reach("greeted")
+    return running
+
+
+def _commit(work: Work, checkpoint: Checkpoint, assembled: Assembled, running: float, answered: float) -> None:
+    with work.fenced():
+        sessions.move(work.session, [SessionState.RESUMING], SessionState.RUNNING, source=work.source, type_="session.resumed",
+                      payload={"checkpoint_id": checkpoint.id}, head_checkpoint_id=checkpoint.id, head_checkpoint_at=checkpoint.published_at,
+                      park_reason="")  # fmt: skip
+        figures: dict[str, Any] = {
+            "checkpoint_id": checkpoint.id,
+            "images_from": assembled.origin,
+            "running_seconds": round(running, 4),
+            "answered_seconds": round(answered, 4),
+        }
+        work.succeed({**session_words(work.session), **figures})
+
+
+def _give_back(work: Work, error: ServiceError) -> None:
+    """No machine runs: the session is parked again, at the head it had."""
+    with work.fenced():
+        work.session.refresh_from_db()
+        sessions.move(work.session, [SessionState.RESUMING], SessionState.PARKED, source=work.source, type_="session.resume_failed",
+                      payload={"reason": error.message}, host_id="", park_reason="resume_failed")  # fmt: skip

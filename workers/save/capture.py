@@ -1,0 +1,197 @@
+"""Save a machine: capture one moment, then store what is new of it while the machine runs on.
+
+The store's objects are durable when `save` returns; nothing is published yet.
+"""
+
+import logging
+import shutil
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from checkpoints_app.models import Checkpoint
+from checkpoints_app.services import checkpoint as checkpoints
+from checkpoints_app.services import key, storage
+from checkpoints_app.services.publish import Stored, StoredPack
+from checkpoints_app.states import CheckpointState
+from checkpoints_app.store import CheckpointWriter, Manifest, PublishedPlan, StoreError, load_index, load_manifest
+from workers import crash
+from workers.cache import files as cache
+from workers.cache.sparse import derive
+from workers.host import machines
+from workers.host.note import read_note, write_note
+from workers.machine.driver import PAGE_BYTES, Capture, GuestImage, Machine
+from workers.restore.images import assemble_missing, disk_name
+from workers.save.disk import read_overlays, split_by_base
+from workers.save.memory import image_pages, written_pages
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class Saved:
+    stored: Stored
+    remember: Callable[[], None]  # after publication: what the machine's next save is a delta to
+
+
+def save(machine: Machine, checkpoint: Checkpoint, staging: Path, *, continue_after: bool, check: Callable[[], None]) -> Saved:
+    """Prerequisite: `staging` is an empty directory. `check` is called between the parts and may raise to stop the work.
+
+    Raises MachineError, StoreError or OSError; the capture itself then left the machine as it was, a later failure leaves it as `continue_after` says.
+    """
+    line = read_note(machine.runtime)
+    parent = _parent(checkpoint)
+    capture = machine.capture(staging, continue_after=continue_after)
+    checkpoints.uploading(checkpoint, pause_seconds=capture.pause_seconds, written_bytes=len(capture.page_numbers) * PAGE_BYTES)
+    check()
+    image = _ImageInTheMaking(capture, staging)
+    try:
+        plan = _store(checkpoint, capture, parent, line, image, check)
+    finally:
+        made = image.finished()
+    with suppress_and_tell("the next resume's images did not join the host cache"):
+        if made is not None:
+            _join_memory(plan, made)
+        _join_others(checkpoint, plan, capture)
+    crash.reach("image_joined")
+    return Saved(_stored(plan), lambda: _remember(machine, checkpoint, capture, plan))
+
+
+def _parent(checkpoint: Checkpoint) -> Checkpoint | None:
+    """The checkpoint that this one is a delta to; None at a machine's first save, or if that one has turned out corrupt: then all is stored anew, and heals."""
+    parent = checkpoint.parent
+    return parent if parent is not None and parent.state == CheckpointState.PUBLISHED else None
+
+
+def _store(
+    checkpoint: Checkpoint, capture: Capture, parent: Checkpoint | None, line: Mapping[str, object], made: "_ImageInTheMaking", check: Callable[[], None]
+) -> PublishedPlan:
+    backend, account_id, image = storage.backend(), checkpoint.account_id, machines.image_of(checkpoint.session)
+    keys = key.keys_to_save(account_id)
+    before = None if parent is None else load_manifest(backend, keys, account_id, parent.manifest_id)
+    index = load_index(backend, keys, account_id, before)
+    with CheckpointWriter(backend, keys, account_id, before, index, step=crash.reach) as writer:
+        _add_memory(writer, checkpoint, capture, before, made)
+        if image.disk is not None:
+            known = parent is not None and line.get("checkpoint") == parent.id
+            _add_disk(writer, capture, image, before, int(str(line.get("overlays", 0))) if known else 0)
+        devices = capture.devices.read_bytes()
+        units = -(-len(devices) // PAGE_BYTES)
+        writer.add_image("devices", len(devices), None, [(np.arange(units), devices)], whole=True)
+        check()
+        return writer.finish(_facts(checkpoint))
+
+
+def _add_memory(writer: CheckpointWriter, checkpoint: Checkpoint, capture: Capture, before: Manifest | None, made: "_ImageInTheMaking") -> None:
+    pages = written_pages(capture.page_numbers, capture.pages)
+    if before is None and capture.memory_base.stat().st_blocks:
+        pages = image_pages(made.wait())  # no parent stands for what lies under the written pages
+    writer.add_image("memory", checkpoint.session.memory_bytes, None, pages)
+
+
+def _add_disk(writer: CheckpointWriter, capture: Capture, image: GuestImage, before: Manifest | None, covered: int) -> None:
+    """The overlays above those that the parent covered; with no parent, the assembled disk that the machine started from as well."""
+    assert image.disk is not None
+    layers = [*([capture.disk_base] if before is None and capture.disk_base else []), *capture.overlays[covered:]]
+    written, zero = read_overlays(layers)
+    differing, equal = split_by_base(written, image.disk)
+    writer.add_image("disk", image.disk_bytes, f"image {image.digest}", differing.batches(), base_units=equal, zero_units=zero)
+
+
+def _facts(checkpoint: Checkpoint) -> dict[str, object]:
+    """What the manifest itself says, so that the store alone is enough to restore."""
+    session = checkpoint.session
+    return {
+        "pin": checkpoint.pin_id,
+        "pin_facts": checkpoint.pin.facts,
+        "watermarks": {"events": checkpoint.event_watermark},
+        "checkpoint": checkpoint.id,
+        "session": session.id,
+        "epoch": checkpoint.source_epoch,
+        "parent": checkpoint.parent_id,
+        "image": session.image_digest,
+        "machine": {"memory_bytes": session.memory_bytes, "cpus": session.cpus, "architecture": session.architecture},
+    }
+
+
+def _stored(plan: PublishedPlan) -> Stored:
+    images = plan.manifest.images
+    return Stored(
+        manifest_id=plan.manifest.manifest_id,
+        content_digest=plan.manifest.digest,
+        memory_root=images["memory"].root,
+        disk_root=images["disk"].root if "disk" in images else "",
+        logical_bytes=plan.logical_bytes,
+        unique_bytes=plan.unique_bytes,
+        stored_bytes=plan.stored_bytes,
+        new_packs=[StoredPack(pack.pack_id, pack.stored_bytes, pack.unit_count) for pack in plan.new_packs],
+        referenced_packs=list(plan.packs),
+    )
+
+
+class _ImageInTheMaking:
+    """The next resume's memory image, made from the parent's beside the storing. A failure costs only that resume's speed, so it is told and not raised."""
+
+    def __init__(self, capture: Capture, staging: Path):
+        self._capture = capture
+        self._path = cache.temporary(cache.MEMORY, staging.name)
+        self._error: BaseException | None = None
+        self._thread = threading.Thread(target=self._make, name="memory-image", daemon=True)
+        self._thread.start()
+
+    def _make(self) -> None:
+        try:
+            derive(self._capture.memory_base, self._path, self._capture.page_numbers, self._capture.pages)
+        except BaseException as error:
+            self._error = error
+
+    def wait(self) -> Path:
+        """The finished file, or what kept it from being made."""
+        self._thread.join()
+        if self._error is not None:
+            raise self._error
+        return self._path
+
+    def finished(self) -> Path | None:
+        self._thread.join()
+        if self._error is None:
+            return self._path
+        log.warning("the next resume's memory image was not made", exc_info=self._error)
+        self._path.unlink(missing_ok=True)
+        return None
+
+
+def _join_memory(plan: PublishedPlan, made: Path) -> None:
+    root = plan.manifest.images["memory"].root
+    try:
+        with cache.single_flight(cache.MEMORY, root):
+            cache.join(cache.MEMORY, root, made)
+    finally:
+        made.unlink(missing_ok=True)
+
+
+def _join_others(checkpoint: Checkpoint, plan: PublishedPlan, capture: Capture) -> None:
+    """Devices as they were captured; the disk assembled as a resume would, from what was just stored."""
+    devices = cache.temporary(cache.DEVICES, checkpoint.id)
+    shutil.copyfile(capture.devices, devices)
+    cache.join(cache.DEVICES, plan.manifest.digest, devices)
+    if "disk" in plan.manifest.images:
+        assemble_missing(checkpoint, plan.manifest, {cache.DISK: disk_name(plan.manifest.images["disk"].root, checkpoint.image_digest)}, lambda: None)
+
+
+@contextmanager
+def suppress_and_tell(what: str) -> Iterator[None]:
+    """The host cache only makes the next resume faster: a failure there does not fail a save whose objects are durable."""
+    try:
+        yield
+    except (OSError, StoreError):
+        log.warning(what, exc_info=True)
+
+
+def _remember(machine: Machine, checkpoint: Checkpoint, capture: Capture, plan: PublishedPlan) -> None:
+    note = read_note(machine.runtime)
+    write_note(machine.runtime, checkpoint=checkpoint.id, overlays=len(capture.overlays), images=note.get("images", []))

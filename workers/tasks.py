@@ -1,0 +1,27 @@
+"""Celery's side: adapters, and nothing else."""
+
+from celery import shared_task
+
+from sessions_app.services.dispatch import OBSERVE_HOST, RUN_OPERATION, SWEEP
+
+
+@shared_task(name=RUN_OPERATION)
+def run_operation(operation_id: str) -> None:
+    from workers.operations.run import run
+
+    run(operation_id)
+
+
+@shared_task(name=OBSERVE_HOST)
+def observe_host() -> None:
+    from workers.operations.observe import observe
+
+    observe()
+
+
+@shared_task(name=SWEEP)
+def sweep() -> None:
+    from workers import sweep as sweeping
+
+    sweeping.sweep()
+    sweeping.ring_hosts()
