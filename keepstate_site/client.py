@@ -35,7 +35,10 @@ class Client:
         return self._call("GET", path)[1]
 
     def do(self, method: str, path: str, body: dict[str, Any] | None = None) -> dict[str, Any]:
-        """Ask for a change and wait for its end: the operation's response. Raises Refused with the operation's error, TimeoutError if it does not end."""
+        """Ask for a change and wait for its end: the operation's response.
+
+        Raises Refused with the operation's error, TimeoutError if it does not end.
+        """
         status, answer = self._call(method, path, body)
         return self.wait(answer["operation_id"]) if status == 202 else answer
 

@@ -6,6 +6,7 @@ from django.views.generic import RedirectView
 from drf_spectacular.views import SpectacularAPIView, SpectacularSwaggerSplitView
 
 from keepstate_site import health
+from sessions_app.api.urls import catch_all
 
 urlpatterns = [
     path("", RedirectView.as_view(pattern_name="api-docs")),
@@ -16,4 +17,5 @@ urlpatterns = [
     path("api/docs", SpectacularSwaggerSplitView.as_view(), name="api-docs"),
     path("", include("sessions_app.api.urls")),
     path("", include("checkpoints_app.api.urls")),
+    *catch_all,  # last: what no app serves under /api
 ]

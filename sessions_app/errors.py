@@ -13,7 +13,9 @@ from typing import Any, ClassVar
 
 
 class ServiceError(Exception):
-    """`code` is the stable word of the contract, `status` the HTTP status; raised by services, rendered by the API and kept on operations."""
+    """`code` is the stable word of the contract, `status` the HTTP status; raised by services, rendered by the API and kept on
+    operations.
+    """
 
     code: ClassVar[str] = "ks_internal"
     status: ClassVar[int] = 500

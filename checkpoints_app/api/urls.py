@@ -1,3 +1,9 @@
-from django.urls import URLPattern
+"""The routes of saved points."""
 
-urlpatterns: list[URLPattern] = []
+from django.urls import URLPattern, path
+
+from checkpoints_app.api.checkpoint import CheckpointListView
+
+urlpatterns: list[URLPattern] = [
+    path("api/v2/sessions/<str:session_id>/checkpoints", CheckpointListView.as_view(), name="session-checkpoints"),
+]

@@ -38,11 +38,15 @@ def uploading(checkpoint: Checkpoint, *, pause_seconds: float, written_bytes: in
 def fail_unfinished(session_id: str, operation_id: str, failure: dict[str, Any], *, source: str) -> int:
     """Mark what an ended or lost attempt of this operation began as failed. Published rows are never touched."""
     with transaction.atomic():
-        rows = Checkpoint.objects.select_for_update().filter(session_id=session_id, operation_id=operation_id, state__in=CHECKPOINT_UNFINISHED)
+        rows = Checkpoint.objects.select_for_update().filter(
+            session_id=session_id, operation_id=operation_id, state__in=CHECKPOINT_UNFINISHED
+        )
         found = list(rows)
         for row in found:
             Checkpoint.objects.filter(id=row.id).update(state=CheckpointState.FAILED, failure=failure)
-            event.append(session_id, "checkpoint.failed", {"reason": failure.get("message", "")}, source=source, subject=("checkpoint", row.id))
+            event.append(
+                session_id, "checkpoint.failed", {"reason": failure.get("message", "")}, source=source, subject=("checkpoint", row.id)
+            )
         return len(found)
 
 
@@ -65,7 +69,9 @@ def restorable(session: Session, checkpoint_id: str) -> Checkpoint:
 
 def newest_before(checkpoint: Checkpoint) -> Checkpoint | None:
     """The newest valid checkpoint of the session that is older than this one: what a refusal may point to."""
-    older = Checkpoint.objects.filter(session_id=checkpoint.session_id, state=CheckpointState.PUBLISHED, created_at__lt=checkpoint.created_at)
+    older = Checkpoint.objects.filter(
+        session_id=checkpoint.session_id, state=CheckpointState.PUBLISHED, created_at__lt=checkpoint.created_at
+    )
     return older.order_by("-created_at").first()
 
 
@@ -76,4 +82,6 @@ def mark_corrupt(checkpoint: Checkpoint, detail: str, *, source: str) -> None:
             state=CheckpointState.CORRUPT, failure={"code": "ks_integrity", "message": detail}
         )
         if marked:
-            event.append(checkpoint.session_id, "checkpoint.corrupt", {"detail": detail}, source=source, subject=("checkpoint", checkpoint.id))
+            event.append(
+                checkpoint.session_id, "checkpoint.corrupt", {"detail": detail}, source=source, subject=("checkpoint", checkpoint.id)
+            )

@@ -1,7 +1,8 @@
 """Erasure of what a deleted session alone held: drop its edges, then every pack that no edge holds.
 
-Order: one commit drops the edges and condemns, under their row locks, the packs that are then held by nobody; each condemned pack's object is deleted and confirmed gone, and its row
-removed last. A crash leaves condemned rows, which the next call finishes. What this does not do yet: rewrite a pack that another session still needs in part.
+Order: one commit drops the edges and condemns, under their row locks, the packs that are then held by nobody; each condemned pack's
+object is deleted and confirmed gone, and its row removed last. A crash leaves condemned rows, which the next call finishes. What this
+does not do yet: rewrite a pack that another session still needs in part.
 """
 
 from typing import Any
@@ -31,7 +32,10 @@ def erase_session(session: Session) -> dict[str, Any]:
 
 
 def _drop_edges(session: Session) -> int:
-    """How many packs of this session others still hold. A publish that relies on a pack has it FOR SHARE, so it is waited for, and its edge seen."""
+    """How many packs of this session others still hold.
+
+    A publish that relies on a pack has it FOR SHARE, so it is waited for, and its edge seen.
+    """
     checkpoints = Checkpoint.objects.filter(session=session)
     checkpoints.exclude(state=CheckpointState.ERASED).update(state=CheckpointState.ERASING)
     edges = PackEdge.objects.filter(checkpoint__in=checkpoints)

@@ -18,7 +18,9 @@ def keys_to_read(account_id: str) -> AccountKeys:
     """The account's keys. Raises IntegrityFailed if they were destroyed: nothing of the account can be read then."""
     row = AccountKey.objects.filter(account_id=account_id).first()
     if row is None:
-        raise IntegrityFailed("The account has no content key: nothing of it can be read. Nothing was started.", next_action="Tell the operator.")
+        raise IntegrityFailed(
+            "The account has no content key: nothing of it can be read. Nothing was started.", next_action="Tell the operator."
+        )
     return derive_keys(unwrap_root_key(_master(), account_id, bytes(row.wrapped)))
 
 

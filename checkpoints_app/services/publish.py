@@ -1,8 +1,8 @@
 """Publication: the one commit that makes a checkpoint exist.
 
-Prerequisites: every pack and the manifest are durable. The commit checks the fencing token and the session's epoch, records packs and edges,
-publishes the row, moves the session's head and tells the history. Before it the previous checkpoint is the newest; after it this one is; there
-is no moment between.
+Prerequisites: every pack and the manifest are durable. The commit checks the fencing token and the session's epoch, records packs and
+edges, publishes the row, moves the session's head and tells the history. Before it the previous checkpoint is the newest; after it this
+one is; there is no moment between.
 """
 
 from dataclasses import dataclass
@@ -70,7 +70,10 @@ def publish(checkpoint: Checkpoint, stored: Stored, lease: Lease, *, source: str
 def _hold_packs(checkpoint: Checkpoint, stored: Stored) -> None:
     """Rows for the new packs, an edge to each pack that is needed. FOR SHARE: erasure takes FOR UPDATE, so neither can pass the other."""
     Pack.objects.bulk_create(
-        [Pack(id=pack.id, account_id=checkpoint.account_id, stored_bytes=pack.stored_bytes, unit_count=pack.unit_count) for pack in stored.new_packs]
+        [
+            Pack(id=pack.id, account_id=checkpoint.account_id, stored_bytes=pack.stored_bytes, unit_count=pack.unit_count)
+            for pack in stored.new_packs
+        ]
     )
     needed = sorted(stored.referenced_packs)
     live = set(

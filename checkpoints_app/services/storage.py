@@ -12,7 +12,7 @@ def backend() -> Backend:
     """Our own writer over the place that the storage setting names: Django's storage neither syncs nor renames."""
     configured = storages["checkpoints"]
     if isinstance(configured, FileSystemStorage):
-        return LocalBackend(configured.location)
+        return LocalBackend(str(configured.location))
     raise TypeError(f"no backend of the checkpoint store for {type(configured).__name__}")
 
 

@@ -1,7 +1,7 @@
 """The demo's agent: a program in the guest whose whole state can be computed outside it.
 
-It keeps a heap that each step changes at one byte, counts, and now and then writes down its count with the heap's checksum. Its nonce is drawn when it starts: the
-same nonce after a resume is the same process, not a new one.
+It keeps a heap that each step changes at one byte, counts, and now and then writes down its count with the heap's checksum. Its nonce is
+drawn when it starts: the same nonce after a resume is the same process, not a new one.
 """
 
 import random

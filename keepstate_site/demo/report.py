@@ -50,7 +50,8 @@ class Report:
         for number, resume in enumerate(self.resumes, 1):
             equal = "yes" if resume["heap_equal"] else "NO"
             self.say(
-                f"  {number}     {resume['running_seconds']:6.3f} s        {resume['seconds']:6.3f} s   {equal:>10}   {resume['images_from']}"
+                f"  {number}     {resume['running_seconds']:6.3f} s        {resume['seconds']:6.3f} s   "
+                f"{equal:>10}   {resume['images_from']}"
             )
 
     def write(self, path: Path, *, passed: bool) -> None:

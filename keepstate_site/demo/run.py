@@ -176,7 +176,10 @@ def _log_is_whole(demo: Demo) -> bool:
 
 
 def machine_pid(root: Path, session: str) -> int:
-    """The process of the session's machine: the one QEMU whose working directory is its runtime directory. Raises ClaimFailed if there is not exactly one."""
+    """The process of the session's machine: the one QEMU whose working directory is its runtime directory.
+
+    Raises ClaimFailed if there is not exactly one.
+    """
     found = _machine_pids(root, session)
     if len(found) != 1:
         raise ClaimFailed(f"exactly one machine runs for the session, seen {found}")

@@ -4,7 +4,7 @@ early ack, no results, nothing prefetched beyond one, and no queue that nobody r
 from typing import Any
 from urllib.parse import quote, urlsplit
 
-from kombu import Queue
+from kombu.entity import Queue
 
 CONTROL = "control"
 SWEEP_SECONDS = 15

@@ -1,7 +1,7 @@
 """Mutations: one effect per Idempotency-Key, and an answer that is the outcome, or the operation that will have one."""
 
 from collections.abc import Callable
-from typing import Any, ClassVar
+from typing import Any
 
 from django.http import QueryDict
 from rest_framework.request import Request
@@ -51,8 +51,9 @@ def prefers_async(request: Request) -> bool:
 class MutationView(ApiView):
     """A route whose effect is an operation."""
 
-    #: Turns the operation's stored response into this route's words.
-    words: ClassVar[Callable[[dict[str, Any]], dict[str, Any]]] = staticmethod(lambda response: response)
+    def words(self, response: dict[str, Any]) -> dict[str, Any]:
+        """The operation's stored response in this route's words."""
+        return response
 
     def mutate(self, request: Request, do: Callable[[Asked, Any], Operation]) -> Response:
         """Answer from the key's earlier operation, or do it once and answer with its outcome.
@@ -78,6 +79,6 @@ class MutationView(ApiView):
 
     def _ended(self, operation: Operation) -> Response:
         if operation.state == OperationState.SUCCEEDED:
-            return Response(success(self.shape, type(self).words(operation.response or {})), status=operation.http_status or 200)
+            return Response(success(self.shape, self.words(operation.response or {})), status=operation.http_status or 200)
         error = {"operation_id": operation.id, **(operation.error or {})}
         return Response(failure(self.shape, error), status=operation.http_status or 500)

@@ -1,5 +1,6 @@
 """Pieces of the OpenAPI description that several routes share."""
 
+from functools import cache
 from typing import Any
 
 from drf_spectacular.types import OpenApiTypes
@@ -58,9 +59,11 @@ PROTOCOL = OpenApiParameter("X-KS-Protocol", OpenApiTypes.INT, OpenApiParameter.
 MUTATION = [KEY, PREFER, PROTOCOL]
 
 
-def page_parameters(default: int, allowed: range, *, cursor: bool = True) -> list[OpenApiParameter]:
-    limit = OpenApiParameter("limit", OpenApiTypes.INT, description=f"Rows of a page: {allowed.start} to {allowed.stop - 1}, by default {default}.")
-    return [limit, OpenApiParameter("cursor", OpenApiTypes.STR, description="`next_cursor` of the page before; empty ends the list.")] if cursor else [limit]
+def page_parameters(default: int, allowed: range) -> list[OpenApiParameter]:
+    return [
+        OpenApiParameter("limit", OpenApiTypes.INT, description=f"Rows of a page: {allowed.start} to {allowed.stop - 1}, by default {default}."),
+        OpenApiParameter("cursor", OpenApiTypes.STR, description="`next_cursor` of the page before; an empty one ends the list."),
+    ]
 
 
 def errors(*statuses: int, v2: bool = True) -> dict[int, OpenApiResponse]:
@@ -68,11 +71,13 @@ def errors(*statuses: int, v2: bool = True) -> dict[int, OpenApiResponse]:
     return {status: OpenApiResponse(shape, MEANINGS[status]) for status in statuses}
 
 
+@cache  # one component per row, however many routes answer with it
 def enveloped(kind: type[serializers.Serializer[Any]]) -> serializers.Serializer[Any]:
     fields = {"schema_version": serializers.IntegerField(), "data": kind()}
     return inline_serializer(f"{kind.__name__}Envelope", fields)  # type: ignore[arg-type]
 
 
+@cache
 def page_of(kind: type[serializers.Serializer[Any]]) -> serializers.Serializer[Any]:
     inner = inline_serializer(f"{kind.__name__}Page", {"items": kind(many=True), "next_cursor": serializers.CharField(allow_blank=True)})
     return inline_serializer(f"{kind.__name__}PageEnvelope", {"schema_version": serializers.IntegerField(), "data": inner})

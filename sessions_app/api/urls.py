@@ -1,3 +1,37 @@
-from django.urls import URLPattern
+"""The routes of accounts, operations, sessions and their history."""
 
-urlpatterns: list[URLPattern] = []
+from django.urls import URLPattern, path
+
+from sessions_app.api.account import RevokeView, WhoAmIView
+from sessions_app.api.capabilities import CapabilitiesView, PublicCapabilitiesView
+from sessions_app.api.event import EventListView
+from sessions_app.api.execute import ExecView
+from sessions_app.api.not_served import NotServedV2View, NotServedView
+from sessions_app.api.operation import OperationView
+from sessions_app.api.session import CheckpointView, ResumeView, SessionsView, SessionView
+from sessions_app.api.session_v2 import PauseView, SessionListView, SessionReadView
+from sessions_app.api.session_v2 import ResumeView as ResumeV2View
+
+urlpatterns: list[URLPattern] = [
+    path("api/whoami", WhoAmIView.as_view(), name="whoami"),
+    path("api/tokens/revoke", RevokeView.as_view(), name="token-revoke"),
+    path("api/capabilities", CapabilitiesView.as_view(), name="capabilities"),
+    path("api/v2/capabilities", PublicCapabilitiesView.as_view(), name="capabilities-public"),
+    path("api/operations/<str:operation_id>", OperationView.as_view(), name="operation"),
+    path("api/sessions", SessionsView.as_view(), name="sessions"),
+    path("api/sessions/<str:session_id>", SessionView.as_view(), name="session"),
+    path("api/sessions/<str:session_id>/checkpoint", CheckpointView.as_view(), name="session-checkpoint"),
+    path("api/sessions/<str:session_id>/resume", ResumeView.as_view(), name="session-resume"),
+    path("api/sessions/<str:session_id>/exec", ExecView.as_view(), name="session-exec"),
+    path("api/v2/sessions", SessionListView.as_view(), name="session-list"),
+    path("api/v2/sessions/<str:session_id>", SessionReadView.as_view(), name="session-read"),
+    path("api/v2/sessions/<str:session_id>/pause", PauseView.as_view(), name="session-pause"),
+    path("api/v2/sessions/<str:session_id>/resume", ResumeV2View.as_view(), name="session-resume-v2"),
+    path("api/v2/sessions/<str:session_id>/events", EventListView.as_view(), name="session-events"),
+]
+
+#: Included last by the site: whatever no app serves under /api.
+catch_all: list[URLPattern] = [
+    path("api/v2/<path:rest>", NotServedV2View.as_view(), name="not-served-v2"),
+    path("api/<path:rest>", NotServedView.as_view(), name="not-served"),
+]

@@ -22,7 +22,7 @@ class Operation(models.Model):
     parameters = models.JSONField(default=dict)
     queue = models.CharField(max_length=100)
 
-    idempotency_key = models.CharField(max_length=100, null=True, blank=True)
+    idempotency_key = models.CharField(max_length=100, null=True, blank=True)  # noqa: DJ001  unique, and most have none
     method = models.CharField(max_length=8, blank=True)
     path = models.CharField(max_length=300, blank=True)
     body_digest = models.CharField(max_length=64, blank=True)

@@ -1,6 +1,7 @@
 """Cursors of lists: where the last page ended, as text that clients hand back unread.
 
-A cursor holds only the sort keys of a row, and every page is scoped to its account anew, so a forged cursor shows nothing that a list would not.
+A cursor holds only the sort keys of a row, and every page is scoped to its account anew, so a forged cursor shows nothing that a list
+would not.
 """
 
 import base64
@@ -33,7 +34,9 @@ def decode(text: str) -> tuple[datetime, str]:
     try:
         moment, row_id = json.loads(base64.urlsafe_b64decode(text + "=" * (-len(text) % 4)))
         when = datetime.fromisoformat(moment)
-        if when.tzinfo is None or not (isinstance(row_id, str) and row_id.isascii() and row_id.isprintable() and len(row_id) <= _ID_CHARACTERS):
+        if when.tzinfo is None or not (
+            isinstance(row_id, str) and row_id.isascii() and row_id.isprintable() and len(row_id) <= _ID_CHARACTERS
+        ):
             raise ValueError("not a cursor of ours")
         when.utctimetuple()  # a moment so early or late that it has no UTC is none that a row has
     except (ValueError, TypeError, RecursionError, OverflowError, binascii.Error) as error:

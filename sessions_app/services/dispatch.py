@@ -8,7 +8,7 @@ from functools import partial
 
 from celery import current_app
 from django.db import transaction
-from kombu import Queue
+from kombu.entity import Queue
 
 from sessions_app.models import Operation
 

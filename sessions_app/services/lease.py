@@ -1,11 +1,10 @@
 """Leases on operations: claim by compare-and-set, fencing tokens, the database's clock.
 
-The owner must stop *before* its lease expires: `Lease.renew_every` is a third of the lease, and a worker that could not renew for two thirds
-of it gives up its work. Every write of the work is guarded by the token, so a worker that comes back late changes nothing.
+The owner must stop *before* its lease expires: `Lease.renew_every` is a third of the lease, and a worker that could not renew for two
+thirds of it gives up its work. Every write of the work is guarded by the token, so a worker that comes back late changes nothing.
 """
 
 from dataclasses import dataclass
-from datetime import timedelta
 from typing import Any
 
 from django.conf import settings
@@ -18,8 +17,9 @@ from sessions_app.models import Operation
 from sessions_app.states import OperationState
 
 
-def lease_length() -> timedelta:
-    return timedelta(seconds=settings.KEEPSTATE_LEASE_SECONDS)
+def lease_seconds() -> int:
+    seconds: int = settings.KEEPSTATE_LEASE_SECONDS
+    return seconds
 
 
 class LeaseLost(Exception):
@@ -41,7 +41,7 @@ class Lease:
 _CLAIM = """
 UPDATE sessions_app_operation
 SET state = 'running', lease_token = nextval('sessions_app_lease_token'), lease_owner = %(owner)s,
-    lease_expires_at = clock_timestamp() + %(ttl)s, attempt = attempt + 1, started_at = coalesce(started_at, clock_timestamp())
+    lease_expires_at = clock_timestamp() + make_interval(secs => %(seconds)s), attempt = attempt + 1, started_at = coalesce(started_at, clock_timestamp())
 WHERE id = %(id)s AND attempt < max_attempts AND due_at <= clock_timestamp()
   AND (state = 'queued' OR (state = 'running' AND lease_expires_at < clock_timestamp()))
 RETURNING lease_token, attempt
@@ -51,9 +51,9 @@ RETURNING lease_token, attempt
 def claim(operation_id: str, owner: str) -> Lease | None:
     """The lease, or None: someone else has it, it has ended, or it is not due."""
     with connection.cursor() as cursor:
-        cursor.execute(_CLAIM, {"id": operation_id, "owner": owner, "ttl": lease_length()})
+        cursor.execute(_CLAIM, {"id": operation_id, "owner": owner, "seconds": lease_seconds()})
         row = cursor.fetchone()
-    return None if row is None else Lease(operation_id, row[0], row[1], lease_length().total_seconds())
+    return None if row is None else Lease(operation_id, row[0], row[1], lease_seconds())
 
 
 def _held(lease: Lease) -> Any:
@@ -64,8 +64,9 @@ def renew(lease: Lease) -> None:
     """Extend the lease from now. Raises LeaseLost; an expired lease that nobody took may be renewed, for the token still fences."""
     with connection.cursor() as cursor:
         cursor.execute(
-            "UPDATE sessions_app_operation SET lease_expires_at = clock_timestamp() + %s WHERE id = %s AND lease_token = %s AND state = 'running'",
-            [lease_length(), lease.operation_id, lease.token],
+            "UPDATE sessions_app_operation SET lease_expires_at = clock_timestamp() + make_interval(secs => %s) "
+            "WHERE id = %s AND lease_token = %s AND state = 'running'",
+            [lease_seconds(), lease.operation_id, lease.token],
         )
         if cursor.rowcount != 1:
             raise LeaseLost(lease.operation_id)

@@ -124,7 +124,9 @@ def require_state(session: Session, kind: OperationKind) -> None:
         return
     facts = {"runtime_state": state.value}
     if state == SessionState.STOPPING:
-        raise WrongState("The session is stopping.", next_action="Wait until it is parked, then ask again.", facts=facts, code="ks_stopping")
+        raise WrongState(
+            "The session is stopping.", next_action="Wait until it is parked, then ask again.", facts=facts, code="ks_stopping"
+        )
     next_action = _way_out(session)
     if kind in (OperationKind.EXEC, OperationKind.CHECKPOINT):
         message = f"The session is {state}, not running. Nothing was done and nothing was woken."
@@ -147,7 +149,9 @@ def _exclusive(session: Session) -> Operation | None:
 def _busy(session: Session, kind: OperationKind) -> Conflict:
     active = _exclusive(session)
     if active is None:
-        return Conflict("Another request with this key or for this session came first. Nothing was done.", next_action="Read it, then ask again.")
+        return Conflict(
+            "Another request with this key or for this session came first. Nothing was done.", next_action="Read it, then ask again."
+        )
     return Conflict(
         f"The session is busy: {active.kind} {active.id} is {active.state}. No {kind} was started.",
         next_action=f"Wait for it: GET /api/operations/{active.id}.",

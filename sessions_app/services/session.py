@@ -88,7 +88,9 @@ def resume(session: Session, *, checkpoint_id: str | None, asked: Asked) -> Oper
     operation.require_state(session, OperationKind.RESUME)
     wanted = checkpoint_id or session.head_checkpoint_id
     if not wanted:
-        raise NoCheckpoint("The session has no saved checkpoint to resume from. Nothing was started.", next_action="Delete it with force=1.")
+        raise NoCheckpoint(
+            "The session has no saved checkpoint to resume from. Nothing was started.", next_action="Delete it with force=1."
+        )
     if session.runtime_state == SessionState.RUNNING:
         queue = dispatch.host_queue(session.host_id)  # only that host can see whether the machine lives
     else:
@@ -121,7 +123,8 @@ def delete(session: Session, *, force: bool, asked: Asked) -> Operation:
     session = operation.lock(session)
     if not session.head_checkpoint_id and not force:
         raise NoCheckpoint(
-            "The session has no saved checkpoint: deleting it loses its work. Nothing was deleted. Save and stop it first, or force it with force=1.",
+            "The session has no saved checkpoint: deleting it loses its work. Nothing was deleted. "
+            "Save and stop it first, or force it with force=1.",
             next_action=f"POST /api/sessions/{session.id}/checkpoint with Stop, or DELETE /api/sessions/{session.id}?force=1.",
         )
     operation.cancel_unclaimed(session)
@@ -129,8 +132,16 @@ def delete(session: Session, *, force: bool, asked: Asked) -> Operation:
     return operation.accept(session=session, kind=OperationKind.DELETE, queue=queue, asked=asked)
 
 
-def move(session: Session, expected: Iterable[SessionState], to: SessionState, *, source: str, type_: str, payload: dict[str, Any] | None = None,
-         **changes: Any) -> None:  # fmt: skip
+def move(
+    session: Session,
+    expected: Iterable[SessionState],
+    to: SessionState,
+    *,
+    source: str,
+    type_: str,
+    payload: dict[str, Any] | None = None,
+    **changes: Any,
+) -> None:
     """One guarded step with its event. Prerequisite: inside a transaction that has fenced the caller.
 
     Raises WrongState, naming both states, if the session is not in an expected state or the edge does not exist.
@@ -142,6 +153,8 @@ def move(session: Session, expected: Iterable[SessionState], to: SessionState, *
     before = session.runtime_state
     session.refresh_from_db()
     if not moved:
-        raise WrongState(f"The session cannot go from {session.runtime_state} to {to} (it was {before}).", facts={"runtime_state": session.runtime_state})
+        raise WrongState(
+            f"The session cannot go from {session.runtime_state} to {to} (it was {before}).", facts={"runtime_state": session.runtime_state}
+        )
     event.append(session.id, type_, payload, source=source)
     session.refresh_from_db(fields=["event_count", "last_activity_at"])

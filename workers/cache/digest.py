@@ -1,7 +1,7 @@
 """The digest of an assembled image file: taken when it is made from verified units, compared before each use.
 
-Only the data of a sparse file is read. The digest covers the file's length and, for each data extent cut into pieces of at most 8 MiB, its offset, its length and
-the BLAKE3 of its bytes; two threads read and hash (both release the GIL), each through one buffer of its own.
+Only the data of a sparse file is read. The digest covers the file's length and, for each data extent cut into pieces of at most 8 MiB,
+its offset, its length and the BLAKE3 of its bytes; two threads read and hash (both release the GIL), each through one buffer of its own.
 """
 
 import errno

@@ -18,7 +18,9 @@ def evict() -> int:
     """Bytes freed. Safe beside other workers: an image that another is assembling is locked and left alone."""
     sweep_temporary()
     used = _in_use()
-    images = sorted((path for kind in (files.MEMORY, files.DISK, files.DEVICES) for path in _images(kind)), key=lambda path: path.stat().st_mtime)
+    images = sorted(
+        (path for kind in (files.MEMORY, files.DISK, files.DEVICES) for path in _images(kind)), key=lambda path: path.stat().st_mtime
+    )
     total = sum(_allocated(path) for path in images)
     bound, freed = settings.KEEPSTATE_CACHE_GIB << 30, 0
     for path in images:

@@ -1,4 +1,6 @@
-"""A new memory image from its parent's: shared by reflink where the filesystem can, else a copy of the data alone; then the written pages."""
+"""A new memory image from its parent's: shared by reflink where the filesystem can, else a copy of the data alone; then the written
+pages.
+"""
 
 import errno
 import fcntl
@@ -16,7 +18,10 @@ COPY_BYTES = 64 << 20
 
 
 def derive(base: Path, made: Path, numbers: npt.NDArray[np.int64], pages: Path) -> None:
-    """`made` = `base` with the packed pages of file `pages` laid at `numbers`. Bytes move inside the kernel. Raises OSError; `made` may then be partial."""
+    """`made` = `base` with the packed pages of file `pages` laid at `numbers`.
+
+    Bytes move inside the kernel. Raises OSError; `made` may then be partial.
+    """
     source, target = os.open(base, os.O_RDONLY), os.open(made, os.O_RDWR | os.O_CREAT | os.O_TRUNC, 0o600)
     written = os.open(pages, os.O_RDONLY)
     try:

@@ -1,8 +1,8 @@
 """Which host this is, and where its files lie.
 
-    <var>/host/<host id>/machines/<session>.<epoch>/   runtime directories, one per machine that was ever started here
-    <var>/host/<host id>/staging/<operation>.<token>/  what a save holds before it is published
-    <var>/host/<host id>/cache/                        assembled images, by content
+<var>/host/<host id>/machines/<session>.<epoch>/   runtime directories, one per machine that was ever started here
+<var>/host/<host id>/staging/<operation>.<token>/  what a save holds before it is published
+<var>/host/<host id>/cache/                        assembled images, by content
 """
 
 import os

@@ -1,6 +1,7 @@
-"""A small fact kept beside a machine in its runtime directory: where its line of checkpoints stands and which cached images it was started from.
+"""A small fact kept beside a machine in its runtime directory: where its line of checkpoints stands and which cached images it was
+started from.
 
-    {"checkpoint": id of the checkpoint its next save is a delta to, "overlays": how many frozen overlays that one covered, "images": [names]}
+{"checkpoint": id of the checkpoint its next save is a delta to, "overlays": how many frozen overlays that one covered, "images": [names]}
 """
 
 import json

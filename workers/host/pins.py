@@ -15,5 +15,8 @@ def pin_here(architecture: str) -> Pin:
     try:
         facts = driver().pin_facts(architecture)
     except MachineError as error:
-        raise FleetUnavailable(f"This host cannot run {architecture} machines: {error}. Nothing was started.", next_action="Run ./keepstate doctor on the host.") from error
+        raise FleetUnavailable(
+            f"This host cannot run {architecture} machines: {error}. Nothing was started.",
+            next_action="Run ./keepstate doctor on the host.",
+        ) from error
     return pins.record(architecture, facts)

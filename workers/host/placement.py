@@ -22,7 +22,7 @@ _HOLDS_MEMORY = [*SESSION_LIVE, SessionState.PROVISIONING, SessionState.RESUMING
 
 
 def place_boot(*, architecture: str, image_digest: str, memory_bytes: int) -> str:
-    pin = _pin_with_room(Pin.objects.filter(architecture=architecture).values_list("digest", flat=True), memory_bytes)
+    pin = _pin_with_room(list(Pin.objects.filter(architecture=architecture).values_list("digest", flat=True)), memory_bytes)
     if pin is None:
         raise FleetUnavailable(
             f"No host can take an {architecture} machine of {memory_bytes >> 20} MiB now. No session was started.",
@@ -50,8 +50,12 @@ def place_resume(*, session: Session, checkpoint_id: str) -> str:
 def _refuse(checkpoint: Checkpoint) -> None:
     """Tell apart: no host has the pin (and how the hosts that there are differ), or those that have it are away or full."""
     if Host.objects.filter(pins=checkpoint.pin_id, heartbeat_at__gt=Now() - FRESH, draining=False).exists():
-        raise FleetUnavailable("Every host with this checkpoint's pin is full. Nothing was started.", next_action="Park another session, or wait.")
-    others = Pin.objects.filter(architecture=checkpoint.pin.architecture, hosts__heartbeat_at__gt=Now() - FRESH).exclude(digest=checkpoint.pin_id)
+        raise FleetUnavailable(
+            "Every host with this checkpoint's pin is full. Nothing was started.", next_action="Park another session, or wait."
+        )
+    others = Pin.objects.filter(architecture=checkpoint.pin.architecture, hosts__heartbeat_at__gt=Now() - FRESH).exclude(
+        digest=checkpoint.pin_id
+    )
     differing = {name: values for other in others for name, values in pins.differences(checkpoint.pin.facts, other.facts).items()}
     if differing:
         raise StackIncompatible(
@@ -59,10 +63,12 @@ def _refuse(checkpoint: Checkpoint) -> None:
             next_action="Bring back a host with that pin.",
             facts={"pin": checkpoint.pin_id, "differences": differing},
         )
-    raise FleetUnavailable("No live host has this checkpoint's pin. Nothing was started.", next_action="Start that host's workers, then ask again.")
+    raise FleetUnavailable(
+        "No live host has this checkpoint's pin. Nothing was started.", next_action="Start that host's workers, then ask again."
+    )
 
 
-def _pin_with_room(digests: "list[str]", memory_bytes: int) -> str | None:
+def _pin_with_room(digests: list[str], memory_bytes: int) -> str | None:
     """The pin, among those given, of the host with the most free memory; None if no host has room."""
     hosts = Host.objects.filter(pins__in=digests, draining=False, heartbeat_at__gt=Now() - FRESH).distinct()
     best: tuple[int, str] | None = None

@@ -6,10 +6,10 @@ from django.db.models.functions import Now
 
 from checkpoints_app.services import image as images
 from workers.guest.image import list_images, read_description
+from workers.host.drivers import driver
 from workers.host.identity import boot_id, host_id, images_directory
 from workers.host.pins import pin_here
 from workers.models import Host, HostPin
-from workers.host.drivers import driver
 
 MIB = 1 << 20
 

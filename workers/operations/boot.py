@@ -6,13 +6,13 @@ from sessions_app.errors import ServiceError, StartFailed
 from sessions_app.services import session as sessions
 from sessions_app.services.lease import LeaseLost
 from sessions_app.states import SessionState
+from workers.host import machines
+from workers.host.drivers import driver
 from workers.host.identity import host_id, machines_directory, runtime_directory
 from workers.host.pins import pin_here
 from workers.machine.driver import MachineError
-from workers.host import machines
-from workers.host.drivers import driver
-from workers.operations.work import Work
 from workers.operations.words import session_words
+from workers.operations.work import Work
 
 BOOT_SECONDS = 180
 
@@ -23,8 +23,16 @@ def run(work: Work) -> None:
         _boot(work)
     except ServiceError as error:
         with work.fenced():
-            sessions.move(work.session, [SessionState.PROVISIONING], SessionState.FAILED, source=work.source, type_="session.failed",
-                          payload={"reason": error.message}, failure=error.as_dict(), host_id="")  # fmt: skip
+            sessions.move(
+                work.session,
+                [SessionState.PROVISIONING],
+                SessionState.FAILED,
+                source=work.source,
+                type_="session.failed",
+                payload={"reason": error.message},
+                failure=error.as_dict(),
+                host_id="",
+            )
         raise
 
 
@@ -41,7 +49,9 @@ def _boot(work: Work) -> None:
     try:
         driver().boot(runtime, machines.spec_of(session), image, timeout_seconds=BOOT_SECONDS)
     except MachineError as error:
-        raise StartFailed(f"The machine did not start: {error}", next_action="Delete the session with force=1 and create another.") from error
+        raise StartFailed(
+            f"The machine did not start: {error}", next_action="Delete the session with force=1 and create another."
+        ) from error
     try:
         with work.fenced():
             sessions.move(session, [SessionState.PROVISIONING], SessionState.RUNNING, source=work.source, type_="session.running")

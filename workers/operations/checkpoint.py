@@ -1,11 +1,12 @@
 """Checkpoint: save a running machine, publish, and with `stop` end it after the save is published.
 
-Steps and what a death after each leaves are listed in docs/decisions/0001-the-main-job.md. An attempt begins by looking at what an earlier one
-left: published already, or half-done (then the machine is set running and the save starts anew).
+Steps and what a death after each leaves are listed in docs/decisions/0001-the-main-job.md. An attempt begins by looking at what an
+earlier one left: published already, or half-done (then the machine is set running and the save starts anew).
 """
 
 import logging
 import shutil
+from typing import Any
 
 from checkpoints_app.models import Checkpoint
 from checkpoints_app.services import checkpoint as checkpoints
@@ -16,11 +17,11 @@ from sessions_app.services import session as sessions
 from sessions_app.services.lease import LeaseLost
 from sessions_app.states import SessionState
 from workers import crash
+from workers.host import machines
 from workers.host.identity import staging_directory
 from workers.machine.driver import Machine, MachineError
-from workers.host import machines
-from workers.operations.work import Work
 from workers.operations.words import session_words
+from workers.operations.work import Work
 from workers.save.capture import Saved, save
 
 log = logging.getLogger(__name__)
@@ -46,8 +47,15 @@ def _machine(work: Work) -> Machine:
         facts=_facts(work.session),
     )
     with work.fenced():
-        sessions.move(work.session, [SessionState.RUNNING, SessionState.CHECKPOINTING], SessionState.FAILED, source=work.source,
-                      type_="session.machine_lost", failure=lost.as_dict(), host_id="")  # fmt: skip
+        sessions.move(
+            work.session,
+            [SessionState.RUNNING, SessionState.CHECKPOINTING],
+            SessionState.FAILED,
+            source=work.source,
+            type_="session.machine_lost",
+            failure=lost.as_dict(),
+            host_id="",
+        )
         checkpoints.fail_unfinished(work.session.id, work.operation.id, lost.as_dict(), source=work.source)
     raise lost
 
@@ -79,7 +87,9 @@ def _save(work: Work, machine: Machine) -> Checkpoint:
 def _begin(work: Work) -> Checkpoint:
     session = work.session
     with work.fenced():
-        checkpoints.fail_unfinished(session.id, work.operation.id, {"code": "ks_save_failed", "message": "its worker was lost"}, source=work.source)
+        checkpoints.fail_unfinished(
+            session.id, work.operation.id, {"code": "ks_save_failed", "message": "its worker was lost"}, source=work.source
+        )
         if session.runtime_state != SessionState.CHECKPOINTING:
             sessions.move(session, [SessionState.RUNNING], SessionState.CHECKPOINTING, source=work.source, type_="session.checkpointing")
         boundary = "stop" if work.operation.parameters["stop"] else "live"
@@ -105,15 +115,25 @@ def _stop(work: Work, checkpoint: Checkpoint) -> None:
     session.refresh_from_db()
     machines.end_all(session.id)
     with work.fenced():
-        sessions.move(session, [SessionState.STOPPING], SessionState.PARKED, source=work.source, type_="session.parked",
-                      payload={"reason": "requested"}, park_reason="requested", host_id="")  # fmt: skip
+        sessions.move(
+            session,
+            [SessionState.STOPPING],
+            SessionState.PARKED,
+            source=work.source,
+            type_="session.parked",
+            payload={"reason": "requested"},
+            park_reason="requested",
+            host_id="",
+        )
         work.succeed(_words(session, checkpoint), http_status=200)
 
 
 def _failed(work: Work, machine: Machine, error: Exception) -> ServiceError:
     """Set the machine running, write the failure where it belongs, and return it as a refusal of the operation."""
     log.warning("save failed", exc_info=error)
-    failure = SaveFailed(_why(error), next_action=_next(error), facts={**_facts(work.session), "reason": getattr(error, "code", "internal")})
+    failure: ServiceError = SaveFailed(
+        _why(error), next_action=_next(error), facts={**_facts(work.session), "reason": getattr(error, "code", "internal")}
+    )
     try:
         machine.run()
         state = SessionState.RUNNING
@@ -124,7 +144,7 @@ def _failed(work: Work, machine: Machine, error: Exception) -> ServiceError:
             next_action="Resume the session from its last checkpoint.",
             facts=_facts(work.session),
         )
-    changes = {} if state == SessionState.RUNNING else {"failure": failure.as_dict(), "host_id": ""}
+    changes: dict[str, Any] = {} if state == SessionState.RUNNING else {"failure": failure.as_dict(), "host_id": ""}
     with work.fenced():
         checkpoints.fail_unfinished(work.session.id, work.operation.id, failure.as_dict(), source=work.source)
         work.session.refresh_from_db()
@@ -135,7 +155,10 @@ def _failed(work: Work, machine: Machine, error: Exception) -> ServiceError:
 
 def _why(error: Exception) -> str:
     if getattr(error, "code", "") == "no_space":
-        return "The host or the store has no room for the save. Nothing was published, the previous checkpoint is intact and the machine runs on."
+        return (
+            "The host or the store has no room for the save. "
+            "Nothing was published, the previous checkpoint is intact and the machine runs on."
+        )
     what = str(error) if isinstance(error, MachineError | ServiceError) else "the save failed inside KeepState"
     return f"Not saved: {what}. Nothing was published, the previous checkpoint is intact and the machine runs on."
 
@@ -161,5 +184,3 @@ def _words(session: Session, checkpoint: Checkpoint) -> dict[str, object]:
         "unique_bytes": checkpoint.unique_bytes,
         "stored_bytes": checkpoint.stored_bytes,
     }
-
-

@@ -12,7 +12,10 @@ _LIVE = [state for state in SessionState if state not in (SessionState.DELETING,
 
 
 def run(work: Work) -> None:
-    """Every step is safe to repeat, so an attempt that died half-way is simply done again. Runtime stop and content purge are told apart."""
+    """Every step is safe to repeat, so an attempt that died half-way is simply done again.
+
+    Runtime stop and content purge are told apart.
+    """
     session = work.session
     if session.runtime_state != SessionState.DELETING:
         with work.fenced():
@@ -23,7 +26,15 @@ def run(work: Work) -> None:
     for erase in steps.erase:
         erased |= erase(session)
     with work.fenced():
-        sessions.move(session, [SessionState.DELETING], SessionState.DELETED, source=work.source, type_="session.deleted", deleted_at=Now(), host_id="")
+        sessions.move(
+            session,
+            [SessionState.DELETING],
+            SessionState.DELETED,
+            source=work.source,
+            type_="session.deleted",
+            deleted_at=Now(),
+            host_id="",
+        )
         work.succeed(
             {"id": session.id, "state": session.runtime_state, "deleted": True, "runtime_stop": {"state": "done"}, "content_purge": erased}
         )

@@ -3,8 +3,8 @@
 from typing import Any
 
 from sessions_app.errors import GuestSilent, MachineLost, ServiceError
-from workers.machine.driver import ExecResult, MachineError
 from workers.host import machines
+from workers.machine.driver import ExecResult, MachineError
 from workers.operations.work import Work
 
 #: Bytes kept of each stream; what comes after is read, thrown away and told (`truncated`).
@@ -16,7 +16,9 @@ def run(work: Work) -> None:
     session, wanted = work.session, work.operation.parameters
     machine = machines.machine_of(session)
     if machine is None:
-        raise MachineLost("The machine's process is gone. The command was not run.", next_action="Resume the session from its last checkpoint.")
+        raise MachineLost(
+            "The machine's process is gone. The command was not run.", next_action="Resume the session from its last checkpoint."
+        )
     try:
         result = machine.exec(wanted["argv"], timeout_seconds=wanted["timeout_seconds"], output_limit=OUTPUT_LIMIT)
     except MachineError as error:

@@ -4,6 +4,7 @@ import logging
 import threading
 import time
 from types import TracebackType
+from typing import Self
 
 from django.db import connection
 
@@ -27,7 +28,7 @@ class Keeper:
         self._renewed = time.monotonic()
         self._thread = threading.Thread(target=self._keep, name=f"lease-{lease.operation_id}", daemon=True)
 
-    def __enter__(self) -> "Keeper":
+    def __enter__(self) -> Self:
         self._thread.start()
         return self
 

@@ -17,14 +17,14 @@ from sessions_app.services import session as sessions
 from sessions_app.services import steps
 from sessions_app.states import SessionState
 from workers import crash
+from workers.host import machines
+from workers.host.drivers import driver
 from workers.host.identity import host_id, machines_directory, runtime_directory
 from workers.host.note import write_note
 from workers.host.pins import pin_here
 from workers.machine.driver import Machine, MachineError, MachineState
-from workers.host import machines
-from workers.host.drivers import driver
-from workers.operations.work import Work
 from workers.operations.words import session_words
+from workers.operations.work import Work
 from workers.restore.images import Assembled, StoredContentBad, assemble
 
 log = logging.getLogger(__name__)
@@ -35,7 +35,10 @@ _FROM = [SessionState.PARKED, SessionState.FAILED, SessionState.RECOVERY_REQUIRE
 
 
 def run(work: Work) -> None:
-    """On success: the guest answers, in a new epoch. On failure: no process of it is left, the checkpoint is untouched, the session can be resumed again."""
+    """On success: the guest answers, in a new epoch.
+
+    On failure: no process of it is left, the checkpoint is untouched, the session can be resumed again.
+    """
     began = time.perf_counter()
     _refuse_if_alive(work)
     before = SessionState(work.session.runtime_state)
@@ -43,8 +46,16 @@ def run(work: Work) -> None:
     _require_pin(work, checkpoint)
     with work.fenced():
         if before != SessionState.RESUMING:
-            sessions.move(work.session, _FROM, SessionState.RESUMING, source=work.source, type_="session.resuming", host_id=host_id(), failure=None,
-                          payload={"checkpoint_id": checkpoint.id})  # fmt: skip
+            sessions.move(
+                work.session,
+                _FROM,
+                SessionState.RESUMING,
+                source=work.source,
+                type_="session.resuming",
+                host_id=host_id(),
+                failure=None,
+                payload={"checkpoint_id": checkpoint.id},
+            )
     crash.reach("resume_claimed")
     try:
         _resume(work, checkpoint, began)
@@ -95,7 +106,9 @@ def _resume(work: Work, checkpoint: Checkpoint, began: float) -> None:
         running = _wake(work, machine, began)
     except MachineError as error:
         machines.end(runtime)
-        raise StartFailed(f"The machine did not resume: {error}. The checkpoint is intact.", next_action="Resume again; if it repeats, tell the operator.") from error
+        raise StartFailed(
+            f"The machine did not resume: {error}. The checkpoint is intact.", next_action="Resume again; if it repeats, tell the operator."
+        ) from error
     try:
         _commit(work, checkpoint, assembled, running, time.perf_counter() - began)
     except BaseException:
@@ -131,9 +144,17 @@ def _wake(work: Work, machine: Machine, began: float) -> float:
 
 def _commit(work: Work, checkpoint: Checkpoint, assembled: Assembled, running: float, answered: float) -> None:
     with work.fenced():
-        sessions.move(work.session, [SessionState.RESUMING], SessionState.RUNNING, source=work.source, type_="session.resumed",
-                      payload={"checkpoint_id": checkpoint.id}, head_checkpoint_id=checkpoint.id, head_checkpoint_at=checkpoint.published_at,
-                      park_reason="")  # fmt: skip
+        sessions.move(
+            work.session,
+            [SessionState.RESUMING],
+            SessionState.RUNNING,
+            source=work.source,
+            type_="session.resumed",
+            payload={"checkpoint_id": checkpoint.id},
+            head_checkpoint_id=checkpoint.id,
+            head_checkpoint_at=checkpoint.published_at,
+            park_reason="",
+        )
         figures: dict[str, Any] = {
             "checkpoint_id": checkpoint.id,
             "images_from": assembled.origin,
@@ -147,5 +168,13 @@ def _give_back(work: Work, error: ServiceError) -> None:
     """No machine runs: the session is parked again, at the head it had."""
     with work.fenced():
         work.session.refresh_from_db()
-        sessions.move(work.session, [SessionState.RESUMING], SessionState.PARKED, source=work.source, type_="session.resume_failed",
-                      payload={"reason": error.message}, host_id="", park_reason="resume_failed")  # fmt: skip
+        sessions.move(
+            work.session,
+            [SessionState.RESUMING],
+            SessionState.PARKED,
+            source=work.source,
+            type_="session.resume_failed",
+            payload={"reason": error.message},
+            host_id="",
+            park_reason="resume_failed",
+        )

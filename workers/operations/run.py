@@ -52,7 +52,14 @@ def _guarded(work: Work) -> None:
         _fail(lease, error)
     except Exception:
         log.exception("operation failed unexpectedly", extra={"kind": kind})
-        _fail(lease, Internal(f"The {kind} failed inside KeepState. The last checkpoint is intact.", next_action="Ask again; if it repeats, tell the operator this operation's id."))  # fmt: skip
+        _fail(lease, _unexpected(kind))
+
+
+def _unexpected(kind: str) -> Internal:
+    return Internal(
+        f"The {kind} failed inside KeepState. The last checkpoint is intact.",
+        next_action="Ask again; if it repeats, tell the operator this operation's id.",
+    )
 
 
 def _fail(lease: Lease, error: ServiceError) -> None:

@@ -4,6 +4,7 @@ First rule: what is not certainly ours is not touched. A runtime directory whose
 """
 
 import logging
+from typing import Any
 
 from django.db import transaction
 
@@ -13,9 +14,9 @@ from sessions_app.errors import MachineLost, WrongState
 from sessions_app.models import Operation, Session
 from sessions_app.services import session as sessions
 from sessions_app.states import EXCLUSIVE_KINDS, OPERATION_ACTIVE, SessionState
+from workers.host import machines
 from workers.host.identity import host_id, machines_directory
 from workers.machine.driver import MachineState
-from workers.host import machines
 
 log = logging.getLogger(__name__)
 SOURCE = "host"
@@ -63,7 +64,7 @@ def _settle(session: Session) -> None:
         _move(session, SessionState.FAILED, "session.failed", host_id="")
 
 
-def _move(session: Session, to: SessionState, type_: str, **changes: object) -> None:
+def _move(session: Session, to: SessionState, type_: str, **changes: Any) -> None:
     with transaction.atomic():
         Session.objects.select_for_update(no_key=True).get(id=session.id)
         if _busy(session):

@@ -47,9 +47,7 @@ def assemble_disk(target: Path, backend: Backend, keys: AccountKeys, checkpoint:
         os.close(fd)
 
 
-def _plain(
-    target: Path, backend: Backend, keys: AccountKeys, checkpoint: Checkpoint, manifest: Manifest, indexes: Any, name: str
-) -> None:
+def _plain(target: Path, backend: Backend, keys: AccountKeys, checkpoint: Checkpoint, manifest: Manifest, indexes: Any, name: str) -> None:
     fd = os.open(target, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600)
     try:
         os.ftruncate(fd, manifest.images[name].length_bytes)

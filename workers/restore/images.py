@@ -1,6 +1,7 @@
 """The files of a checkpoint on this host: from the cache if they are there and intact, else assembled from verified units.
 
-*hot*: every image is in the host cache; each is re-hashed before it is used and nothing is copied. *stored*: at least one was assembled from the store.
+*hot*: every image is in the host cache; each is re-hashed before it is used and nothing is copied. *stored*: at least one was assembled
+from the store.
 """
 
 from collections.abc import Callable
@@ -44,7 +45,8 @@ def assemble(checkpoint: Checkpoint, check: Callable[[], None]) -> Assembled:
         except (IntegrityError, MissingObjectError) as error:
             raise StoredContentBad(str(error)) from error
     memory, devices = found[cache.MEMORY], found[cache.DEVICES]
-    assert memory is not None and devices is not None
+    assert memory is not None
+    assert devices is not None
     return Assembled(SavedState(memory, found.get(cache.DISK), devices), list(wanted.values()), origin)
 
 
@@ -61,7 +63,9 @@ def _from_store(checkpoint: Checkpoint, missing: dict[str, str], check: Callable
     return assemble_missing(checkpoint, manifest, missing, check)
 
 
-def assemble_missing(checkpoint: Checkpoint, manifest: Manifest, missing: dict[str, str], check: Callable[[], None]) -> dict[str, Path | None]:
+def assemble_missing(
+    checkpoint: Checkpoint, manifest: Manifest, missing: dict[str, str], check: Callable[[], None]
+) -> dict[str, Path | None]:
     """Assemble {kind: cache name} from the store and give each its name in the cache. Raises as `restore_image` does."""
     keys, backend = key.keys_to_read(checkpoint.account_id), storage.backend()
     indexes = verify_roots(backend, keys, checkpoint.account_id, manifest)

@@ -41,7 +41,8 @@ class Saved:
 def save(machine: Machine, checkpoint: Checkpoint, staging: Path, *, continue_after: bool, check: Callable[[], None]) -> Saved:
     """Prerequisite: `staging` is an empty directory. `check` is called between the parts and may raise to stop the work.
 
-    Raises MachineError, StoreError or OSError; the capture itself then left the machine as it was, a later failure leaves it as `continue_after` says.
+    Raises MachineError, StoreError or OSError; the capture itself then left the machine as it was, a later failure leaves it as
+    `continue_after` says.
     """
     line = read_note(machine.runtime)
     parent = _parent(checkpoint)
@@ -62,13 +63,20 @@ def save(machine: Machine, checkpoint: Checkpoint, staging: Path, *, continue_af
 
 
 def _parent(checkpoint: Checkpoint) -> Checkpoint | None:
-    """The checkpoint that this one is a delta to; None at a machine's first save, or if that one has turned out corrupt: then all is stored anew, and heals."""
+    """The checkpoint that this one is a delta to; None at a machine's first save, or if that one has turned out corrupt: then all is
+    stored anew, and heals.
+    """
     parent = checkpoint.parent
     return parent if parent is not None and parent.state == CheckpointState.PUBLISHED else None
 
 
 def _store(
-    checkpoint: Checkpoint, capture: Capture, parent: Checkpoint | None, line: Mapping[str, object], made: "_ImageInTheMaking", check: Callable[[], None]
+    checkpoint: Checkpoint,
+    capture: Capture,
+    parent: Checkpoint | None,
+    line: Mapping[str, object],
+    made: "_ImageInTheMaking",
+    check: Callable[[], None],
 ) -> PublishedPlan:
     backend, account_id, image = storage.backend(), checkpoint.account_id, machines.image_of(checkpoint.session)
     keys = key.keys_to_save(account_id)
@@ -86,7 +94,9 @@ def _store(
         return writer.finish(_facts(checkpoint))
 
 
-def _add_memory(writer: CheckpointWriter, checkpoint: Checkpoint, capture: Capture, before: Manifest | None, made: "_ImageInTheMaking") -> None:
+def _add_memory(
+    writer: CheckpointWriter, checkpoint: Checkpoint, capture: Capture, before: Manifest | None, made: "_ImageInTheMaking"
+) -> None:
     pages = written_pages(capture.page_numbers, capture.pages)
     if before is None and capture.memory_base.stat().st_blocks:
         pages = image_pages(made.wait())  # no parent stands for what lies under the written pages
@@ -134,7 +144,10 @@ def _stored(plan: PublishedPlan) -> Stored:
 
 
 class _ImageInTheMaking:
-    """The next resume's memory image, made from the parent's beside the storing. A failure costs only that resume's speed, so it is told and not raised."""
+    """The next resume's memory image, made from the parent's beside the storing.
+
+    A failure costs only that resume's speed, so it is told and not raised.
+    """
 
     def __init__(self, capture: Capture, staging: Path):
         self._capture = capture
@@ -180,7 +193,9 @@ def _join_others(checkpoint: Checkpoint, plan: PublishedPlan, capture: Capture) 
     shutil.copyfile(capture.devices, devices)
     cache.join(cache.DEVICES, plan.manifest.digest, devices)
     if "disk" in plan.manifest.images:
-        assemble_missing(checkpoint, plan.manifest, {cache.DISK: disk_name(plan.manifest.images["disk"].root, checkpoint.image_digest)}, lambda: None)
+        assemble_missing(
+            checkpoint, plan.manifest, {cache.DISK: disk_name(plan.manifest.images["disk"].root, checkpoint.image_digest)}, lambda: None
+        )
 
 
 @contextmanager

@@ -1,5 +1,6 @@
 """A capture's disk as the store wants it: which units the frozen overlays hold, which of them equal the base image's, which are zero."""
 
+import itertools
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
@@ -43,7 +44,9 @@ class WrittenUnits:
 def read_overlays(overlays: Sequence[Path]) -> tuple[WrittenUnits, Int64s]:
     """(units with content, units that are zero) of overlays given oldest first; the newest wins. Raises MachineError capture_failed."""
     parts = [part for layer, overlay in enumerate(overlays) for part in _extents(layer, overlay)]
-    units, layers, offsets = (np.concatenate(column) if parts else np.empty(0, np.int64) for column in (zip(*parts, strict=True) if parts else ((), (), ())))
+    units, layers, offsets = (
+        np.concatenate(column) if parts else np.empty(0, np.int64) for column in (zip(*parts, strict=True) if parts else ((), (), ()))
+    )
     order = np.argsort(units, kind="stable")  # layers ascend within a unit
     newest = order[np.append(np.diff(units[order]) != 0, True)] if len(order) else order
     found = WrittenUnits(overlays, units[newest], layers[newest], offsets[newest])
@@ -81,8 +84,6 @@ def _gather(fds: Sequence[int], layers: Int64s, offsets: Int64s, view: memoryvie
     """Read units from their places into one buffer, neighbours together."""
     joins = (np.diff(offsets) == PAGE_BYTES) & (np.diff(layers) == 0)
     cuts = [0, *(np.flatnonzero(~joins) + 1).tolist(), len(offsets)]
-    for first, last in zip(cuts[:-1], cuts[1:], strict=True):
+    for first, last in itertools.pairwise(cuts):
         if last > first:
             read_whole(fds[int(layers[first])], view[first * PAGE_BYTES : last * PAGE_BYTES], int(offsets[first]))
-
-

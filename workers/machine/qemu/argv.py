@@ -12,6 +12,7 @@ from workers.machine.runtime import PID_NAME
 OPERATIONS_SOCKET = "operations.sock"
 INSPECTION_SOCKET = "inspection.sock"  # QMP serves one client per socket: looking must not wait for doing
 GUEST_SOCKET = "guest.sock"
+GUEST_CHARDEV = "guest"
 CONSOLE_ID = "console"
 CONSOLE_BYTES = 64 * 1024
 DISK_DEVICE = "disk0"
@@ -22,7 +23,7 @@ DEVICES: tuple[Mapping[str, object], ...] = (
     {"driver": "vmgenid", "guid": "auto", "id": "genid0"},  # QEMU draws a new id for every process: the guest reseeds after a resume
     {"driver": "virtio-rng-pci", "rng": "rng0", "id": "vrng0"},
     {"driver": "virtio-serial-pci", "id": "vserial0"},
-    {"driver": "virtserialport", "bus": "vserial0.0", "chardev": "guest", "name": "org.qemu.guest_agent.0", "id": "guest0"},
+    {"driver": "virtserialport", "bus": "vserial0.0", "chardev": GUEST_CHARDEV, "name": "org.qemu.guest_agent.0", "id": "guest0"},
 )
 # An error of the host's disk is the guest's I/O error; QEMU's default would stop the machine without a word.
 DISK: Mapping[str, object] = {"driver": "virtio-blk-pci", "id": DISK_DEVICE, "werror": "report", "rerror": "report"}
@@ -89,7 +90,7 @@ def device_layout(with_disk: bool) -> str:
 def _channels() -> list[str]:
     """The console goes to a ring in QEMU's memory: a guest can print for ever and neither fills a disk nor waits for a reader."""
     argv = ["-chardev", f"ringbuf,id={CONSOLE_ID},size={CONSOLE_BYTES}", "-serial", f"chardev:{CONSOLE_ID}"]
-    argv += ["-chardev", f"socket,id=guest,path={GUEST_SOCKET},server=on,wait=off"]
+    argv += ["-chardev", f"socket,id={GUEST_CHARDEV},path={GUEST_SOCKET},server=on,wait=off"]
     for name, path in (("operations", OPERATIONS_SOCKET), ("inspection", INSPECTION_SOCKET)):
         argv += ["-chardev", f"socket,id={name},path={path},server=on,wait=off", "-mon", f"chardev={name},mode=control"]
     return argv

@@ -27,7 +27,7 @@ from workers.machine.memory.pagemap import written_pages
 from workers.machine.process import alive
 from workers.machine.qemu.argv import OPERATIONS_SOCKET
 from workers.machine.qemu.disk import add_next_overlay, live_overlays, remove_unused_overlay
-from workers.machine.qemu.guest_channel import quiet
+from workers.machine.qemu.guest_hold import still
 from workers.machine.qemu.monitor import Monitor, MonitorError, MonitorSilent, as_machine_error
 from workers.machine.qemu.vcpus import run_vcpus, stop_vcpus
 
@@ -84,7 +84,7 @@ def _capture(monitor: Monitor, subject: Subject, staging: Path, continue_after: 
         source = stack.enter_context(_open_source(subject, staging / PAGES_NAME))
         source.reserve(staging, subject.runtime)
         next_overlay = add_next_overlay(monitor, subject.runtime, subject.disk_bytes or 0, overlays) if overlays else None
-        stack.enter_context(quiet(subject.runtime, time.monotonic() + QUIET_SECONDS))
+        stack.enter_context(still(monitor, subject.runtime, time.monotonic() + QUIET_SECONDS, guest_runs=was_running))
         switched = False
         try:
             with clock.part("stop"):

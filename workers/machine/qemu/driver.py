@@ -12,6 +12,7 @@ from workers.machine.qemu.accelerator import KVM, TCG, choose_accelerator
 from workers.machine.qemu.argv import Accelerator
 from workers.machine.qemu.binary import BINARIES, find_qemu
 from workers.machine.qemu.boot import boot
+from workers.machine.qemu.guest_hold import HeldChannel
 from workers.machine.qemu.machine import QemuMachine
 from workers.machine.qemu.resume import resume
 from workers.machine.qemu.start import DRIVER_NAME
@@ -43,8 +44,8 @@ class QemuDriver:
         return self._live(runtime)
 
     def resume(self, runtime: Path, spec: MachineSpec, image: GuestImage, saved: SavedState, *, timeout_seconds: float) -> Machine:
-        resume(runtime, find_qemu(image.architecture), self.accelerator, spec, image, saved, timeout_seconds)
-        return self._live(runtime)
+        channel = resume(runtime, find_qemu(image.architecture), self.accelerator, spec, image, saved, timeout_seconds)
+        return self._live(runtime, channel)
 
     def attach(self, runtime: Path) -> Machine | None:
         record = read_record(runtime, DRIVER_NAME)
@@ -66,8 +67,8 @@ class QemuDriver:
         QemuMachine(runtime, read_record(runtime, DRIVER_NAME) or {}).kill()
         shutil.rmtree(runtime, ignore_errors=True)
 
-    def _live(self, runtime: Path) -> Machine:
-        machine = self.attach(runtime)
-        if machine is None:
+    def _live(self, runtime: Path, channel: HeldChannel | None = None) -> Machine:
+        record = read_record(runtime, DRIVER_NAME)
+        if record is None or not alive.is_held(runtime):
             raise MachineError("machine_dead", f"The machine of {runtime} ended right after it had started.")
-        return machine
+        return QemuMachine(runtime, record, channel)

@@ -12,9 +12,8 @@ from typing import TypeVar
 
 from workers.machine.driver import MachineError
 from workers.machine.process import alive
-from workers.machine.qemu.argv import GUEST_SOCKET
-from workers.machine.qemu.guest_channel import GuestConnection, NoAnswer, quiet
-from workers.machine.runtime import connect
+from workers.machine.qemu.guest_channel import GuestConnection, NoAnswer
+from workers.machine.qemu.guest_hold import HeldChannel, open_channel
 
 SHORT_ATTEMPT_SECONDS = 1.0
 LONG_ATTEMPT_SECONDS = 8.0  # a guest under load may need it; doubled from the short one at each failure
@@ -22,17 +21,25 @@ RETRY_SECONDS = 0.02
 T = TypeVar("T")
 
 
-def converse(runtime: Path, deadline: float, work: Callable[[GuestConnection], T], between: Callable[[], None] = lambda: None) -> T:
+def converse(
+    runtime: Path,
+    deadline: float,
+    work: Callable[[GuestConnection], T],
+    between: Callable[[], None] = lambda: None,
+    held: HeldChannel | None = None,
+) -> T:
     """Connect, synchronise, and return what `work` made of the connection; from the start again if it raised NoAnswer.
 
-    `deadline` is monotonic. `between` runs after each failed attempt and may raise to give up. Work that must not be repeated turns its NoAnswer into
-    something else. Raises `guest_silent` (no usable answer in time), `machine_dead`, and what `work` raises.
+    `deadline` is monotonic. `between` runs after each failed attempt and may raise to give up. `held` serves the first attempt and is closed. Work that
+    must not be repeated turns its NoAnswer into something else. Raises `guest_silent` (no usable answer in time), `machine_dead`, and what `work` raises.
     """
     attempt_seconds = SHORT_ATTEMPT_SECONDS
     while True:
         try:
-            with quiet(runtime, deadline):
-                return _attempt(runtime, min(deadline, time.monotonic() + attempt_seconds), work)
+            with held or open_channel(runtime, deadline) as channel:
+                connection = GuestConnection(channel.sock)
+                connection.synchronise(min(deadline, time.monotonic() + attempt_seconds))
+                return work(connection)
         except (NoAnswer, OSError) as error:
             if not alive.is_held(runtime):
                 raise MachineError("machine_dead", "The machine's process is gone; the guest cannot answer.") from error
@@ -40,11 +47,4 @@ def converse(runtime: Path, deadline: float, work: Callable[[GuestConnection], T
                 raise MachineError("guest_silent", f"The guest did not answer in time ({error}).") from error
         between()
         time.sleep(min(RETRY_SECONDS, max(0.0, deadline - time.monotonic())))
-        attempt_seconds = min(2 * attempt_seconds, LONG_ATTEMPT_SECONDS)
-
-
-def _attempt(runtime: Path, sync_deadline: float, work: Callable[[GuestConnection], T]) -> T:
-    with connect(runtime, GUEST_SOCKET, max(0.01, sync_deadline - time.monotonic())) as sock:
-        connection = GuestConnection(sock)
-        connection.synchronise(sync_deadline)
-        return work(connection)
+        held, attempt_seconds = None, min(2 * attempt_seconds, LONG_ATTEMPT_SECONDS)

@@ -6,13 +6,12 @@ guest-sync-delimited, so that bytes of before a resume, of a timeout or of a cli
 
 import fcntl
 import json
-import os
 import secrets
 import socket
 import time
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from pathlib import Path
+from typing import BinaryIO
 
 from workers.machine.driver import MachineError
 
@@ -33,21 +32,18 @@ class NoAnswer(Exception):
     """The connection gave no usable answer and must not be used again."""
 
 
-@contextmanager
-def quiet(runtime: Path, deadline: float) -> Iterator[None]:
-    """Nobody else talks to the guest while this is held. Raises `guest_silent` if another holds it until the deadline (monotonic)."""
+def lock_channel(runtime: Path, deadline: float) -> BinaryIO:
+    """Until the returned file is closed nobody else talks to the guest. Raises `guest_silent` if another does until the deadline (monotonic)."""
     try:
-        fd = os.open(runtime / LOCK_NAME, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        lock = open(runtime / LOCK_NAME, "ab")
     except (FileNotFoundError, NotADirectoryError) as error:
         raise MachineError("machine_dead", f"There is no machine in {runtime}.") from error
-    try:
-        while not _try_lock(fd):
-            if time.monotonic() >= deadline:
-                raise MachineError("guest_silent", "The guest's channel was busy with another request until the time was over; nothing was sent.")
-            time.sleep(LOCK_POLL_SECONDS)
-        yield
-    finally:
-        os.close(fd)
+    while not _try_lock(lock.fileno()):
+        if time.monotonic() >= deadline:
+            lock.close()
+            raise MachineError("guest_silent", "The guest's channel was busy with another request until the time was over; nothing was sent.")
+        time.sleep(LOCK_POLL_SECONDS)
+    return lock
 
 
 def _try_lock(fd: int) -> bool:

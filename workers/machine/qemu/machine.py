@@ -15,6 +15,7 @@ from workers.machine.qemu.guest import converse
 from workers.machine.qemu.guest_channel import GuestConnection
 from workers.machine.qemu.guest_clock import set_guest_clock
 from workers.machine.qemu.guest_exec import execute
+from workers.machine.qemu.guest_hold import HeldChannel
 from workers.machine.qemu.monitor import Monitor, MonitorError, MonitorSilent, as_machine_error
 from workers.machine.qemu.vcpus import ENDED, run_vcpus, stop_vcpus
 from workers.machine.runtime import process_of
@@ -23,8 +24,11 @@ INSPECT_SECONDS = 3.0
 
 
 class QemuMachine:
-    def __init__(self, runtime: Path, record: Mapping[str, Any]):
+    """`held`: the guest's channel that a resume opened; the first verb that talks to the guest uses it."""
+
+    def __init__(self, runtime: Path, record: Mapping[str, Any], held: HeldChannel | None = None):
         self.runtime = runtime
+        self._held = held
         self._record = record
         self._process = process_of(runtime, record)
 
@@ -49,11 +53,13 @@ class QemuMachine:
 
     def exec(self, argv: Sequence[str], *, timeout_seconds: float, output_limit: int) -> ExecResult:
         self._require_guest()
+        self._drop_held()
         return execute(self.runtime, argv, timeout_seconds, output_limit, self._require_guest)
 
     def capture(self, staging: Path, *, continue_after: bool = True) -> Capture:
         if self._process is None or not alive.is_held(self.runtime):
             raise MachineError("machine_dead", "Nothing was saved: the machine's process is gone.")
+        self._drop_held()
         subject = Subject(
             self.runtime, self._process.pid, Path(self._record["memory"]), self._record["memory_inode"],
             self._record["memory_bytes"], self._record["disk_bytes"], Path(self._record["disk"]) if self._record["disk"] else None,
@@ -67,6 +73,7 @@ class QemuMachine:
         self._operate(run_vcpus, "The machine could not be set running")
 
     def kill(self) -> None:
+        self._drop_held()
         kill(self.runtime, self._process)
 
     def _operate(self, verb: Callable[[Monitor], None], failure: str) -> None:
@@ -91,12 +98,18 @@ class QemuMachine:
     def _converse(self, timeout_seconds: float, work: Callable[[GuestConnection, float], None]) -> None:
         deadline = time.monotonic() + timeout_seconds
         self._require_guest()
+        held, self._held = self._held, None
         try:
-            converse(self.runtime, deadline, lambda connection: work(connection, deadline), self._require_guest)
+            converse(self.runtime, deadline, lambda connection: work(connection, deadline), self._require_guest, held)
         except MachineError as error:
             if error.code == "guest_silent":
                 self._require_guest()
             raise
+
+    def _drop_held(self) -> None:
+        if self._held is not None:
+            self._held.close()
+            self._held = None
 
     def _require_guest(self) -> None:
         """Raises `machine_dead` where no answer can come any more."""

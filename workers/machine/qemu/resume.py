@@ -8,6 +8,7 @@ from workers.machine.driver import GuestImage, MachineError, MachineSpec, SavedS
 from workers.machine.qemu.argv import OPERATIONS_SOCKET, Accelerator, command_line
 from workers.machine.qemu.binary import QemuBinary
 from workers.machine.qemu.disk import starting_chain
+from workers.machine.qemu.guest_hold import HeldChannel, open_before_resume
 from workers.machine.qemu.monitor import Monitor, wait_for_monitor
 from workers.machine.qemu.start import check_parts, record_of, starting
 
@@ -16,8 +17,11 @@ POLL_SECONDS = 0.002
 
 def resume(
     runtime: Path, qemu: QemuBinary, accelerator: Accelerator, spec: MachineSpec, image: GuestImage, saved: SavedState, timeout_seconds: float
-) -> None:
-    """The contract's `resume`: on return the machine of `runtime` holds the saved moment and its virtual CPUs have not run."""
+) -> HeldChannel:
+    """The contract's `resume`: on return the machine of `runtime` holds the saved moment and its virtual CPUs have not run.
+
+    Returns the guest's channel, open and locked, for the greeting.
+    """
     deadline = time.monotonic() + timeout_seconds
     check_parts(spec, image, "resume_failed")
     _check_saved(spec, image, saved)
@@ -27,7 +31,13 @@ def resume(
         argv = command_line(qemu, accelerator, spec, image, memory, disk, incoming=True)
         start.launch(argv, record_of(spec, image, memory, saved.disk.resolve() if saved.disk else None))
         with wait_for_monitor(runtime, OPERATIONS_SOCKET, deadline) as monitor:
-            _load_devices(monitor, saved.devices, deadline)
+            channel = open_before_resume(monitor, runtime)
+            try:
+                _load_devices(monitor, saved.devices, deadline)
+            except BaseException:
+                channel.close()
+                raise
+            return channel
 
 
 def _load_devices(monitor: Monitor, devices: Path, deadline: float) -> None:

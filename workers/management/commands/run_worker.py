@@ -8,7 +8,7 @@ from typing import Any
 from celery import current_app
 from django.core.management.base import BaseCommand, CommandParser
 from django.db import connections
-from kombu import Queue
+from kombu.entity import Queue
 
 from workers.host import queues
 from workers.host.identity import host_id

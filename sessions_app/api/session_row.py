@@ -1,0 +1,71 @@
+"""A session as the v2 routes tell it."""
+
+from typing import Any
+
+from django.utils import timezone
+from drf_spectacular.types import OpenApiTypes
+from drf_spectacular.utils import extend_schema_field
+from rest_framework import serializers
+
+from sessions_app.api.fields import Known
+from sessions_app.api.operation import operation_words
+from sessions_app.models import Session
+from sessions_app.services import bounds
+from sessions_app.services import operation as operations
+from sessions_app.states import SessionState
+
+
+class BusyWith(serializers.Serializer[Any]):
+    id = serializers.CharField()
+    kind = serializers.CharField()
+    state = serializers.CharField()
+    progress = serializers.JSONField(allow_null=True)
+
+
+class SessionRow(serializers.Serializer[Session]):
+    """A session. What is not known, or does not apply, is null. Context: `active`, the operation of each busy session by session id."""
+
+    id = serializers.CharField()
+    short_id = serializers.CharField()
+    record_id = serializers.CharField()
+    name = Known()
+    runtime_state = serializers.CharField(help_text=f"One of: {', '.join(SessionState)}.")
+    image = serializers.CharField(source="image_name")
+    parent = Known(source="parent_id")
+    budget_tokens = serializers.IntegerField()
+    execution_epoch = serializers.IntegerField(source="epoch")
+    revision = serializers.IntegerField()
+    created_at = serializers.DateTimeField()
+    last_activity_at = serializers.DateTimeField()
+    last_checkpoint_id = Known(source="head_checkpoint_id")
+    last_checkpoint_at = serializers.DateTimeField(source="head_checkpoint_at", allow_null=True)
+    primary_agent_id = serializers.SerializerMethodField(method_name="absent")
+    agent_activity = serializers.SerializerMethodField(method_name="absent")
+    task_state = serializers.SerializerMethodField(method_name="absent")
+    key_alias = serializers.SerializerMethodField(method_name="absent")
+    park_reason = Known()
+    failure = serializers.JSONField(allow_null=True)
+    memory_mib = serializers.SerializerMethodField()
+    cpus = serializers.IntegerField()
+    operation = serializers.SerializerMethodField()
+    observed_at = serializers.SerializerMethodField()
+
+    def absent(self, session: Session) -> str | None:
+        """Agents, tasks and keys are not of this version."""
+        return None
+
+    def get_memory_mib(self, session: Session) -> int:
+        return session.memory_bytes // bounds.MIB
+
+    @extend_schema_field(BusyWith(allow_null=True))
+    def get_operation(self, session: Session) -> dict[str, Any] | None:
+        return operation_words(self.context["active"].get(session.id))
+
+    @extend_schema_field(OpenApiTypes.DATETIME)
+    def get_observed_at(self, session: Session) -> str:
+        return str(self.context["observed_at"])
+
+
+def context(found: list[Session]) -> dict[str, Any]:
+    """What the rows of these sessions need beside them, in one query."""
+    return {"active": operations.active_of(found), "observed_at": timezone.now().isoformat().replace("+00:00", "Z")}

@@ -1,0 +1,95 @@
+"""The whole stack as `./keepstate up` runs it, with the fake hypervisor: what it serves, and that it carries on."""
+
+import json
+import os
+import re
+import signal
+import urllib.error
+import urllib.request
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from keepstate_site.stack import RunningStack, credentials, running
+from keepstate_site.stack.paths import Paths
+from tests.integration.stack import stacks
+from tests.support.waiting import until, until_gone
+
+pytestmark = pytest.mark.timeout(240)
+FAKE = {"KEEPSTATE_MACHINE_DRIVER": "fake"}
+
+
+@pytest.fixture(scope="module")
+def stack(root: Path) -> Iterator[RunningStack]:
+    with running(root, env=FAKE) as started:
+        yield started
+
+
+def get(url: str, **headers: str) -> tuple[int, dict[str, str], str]:
+    request = urllib.request.Request(url, headers=headers)
+    try:
+        with urllib.request.urlopen(request, timeout=20) as answer:
+            return answer.status, dict(answer.headers), answer.read().decode()
+    except urllib.error.HTTPError as refused:
+        return refused.code, dict(refused.headers), refused.read().decode()
+
+
+def test_the_process_and_its_parts_say_that_they_are_ready(stack: RunningStack) -> None:
+    assert get(f"{stack.url}/healthz")[0] == 200
+    status, _, body = get(f"{stack.url}/readyz")
+    assert (status, json.loads(body)) == (200, {"status": "ready", "database": True, "broker": True})
+
+
+def test_pages_load_nothing_from_elsewhere(stack: RunningStack) -> None:
+    for page in ("/api/docs", "/admin/login/"):
+        status, headers, body = get(stack.url + page)
+        assert status == 200
+        links = re.findall(r'(?:src|href)="([^"]+)"', body)
+        assert links
+        assert all(link.startswith(("/", "#")) for link in links)
+        assert "default-src 'self'" in headers["content-security-policy"]
+        assert headers["x-content-type-options"] == "nosniff"
+        assert get(stack.url + next(link for link in links if link.endswith(".css")))[0] == 200
+
+
+def test_every_answer_carries_its_request_id(stack: RunningStack) -> None:
+    assert get(f"{stack.url}/healthz", **{"X-Request-Id": "req_mine_1234"})[1]["x-request-id"] == "req_mine_1234"
+    assert get(f"{stack.url}/healthz", **{"X-Request-Id": "not; plain"})[1]["x-request-id"].startswith("req_")
+
+
+def test_a_foreign_host_name_is_refused(stack: RunningStack) -> None:
+    assert get(f"{stack.url}/api/docs", Host="elsewhere.example")[0] == 400
+
+
+def test_the_login_and_the_token_are_kept_private_and_never_logged(stack: RunningStack) -> None:
+    paths = Paths(stack.root)
+    login = credentials.kept(paths, credentials.ADMIN)
+    assert login
+    for file in paths.secrets.iterdir():
+        assert file.stat().st_mode & 0o777 == 0o600
+    logs = {file: file.read_text(errors="replace") for file in paths.logs.glob("*.log") if file.name != "stack.log"}
+    assert logs
+    for secret in (login["password"], stack.token, (paths.secrets / "master_key").read_text().strip()):
+        assert [file for file, text in logs.items() if secret in text] == []
+
+
+def test_a_worker_that_is_killed_comes_back(stack: RunningStack) -> None:
+    def worker() -> int | None:
+        return next((pid for command, pid in stacks.children_of(stack.pid).items() if "run_worker control" in command), None)
+
+    before = worker()
+    assert before
+    os.kill(before, signal.SIGKILL)
+    until(lambda: worker() not in (None, before), 60, "another worker runs")
+
+
+def test_a_killed_stack_leaves_no_process_and_starts_again_with_its_login(root: Path) -> None:
+    with running(root / "second", env=FAKE) as first:
+        children = stacks.children_of(first.pid)
+        assert len(children) >= 7
+        os.kill(first.pid, signal.SIGKILL)
+        for pid in children.values():
+            until_gone(pid, 60)
+    with running(root / "second", env=FAKE) as second:
+        assert (second.token, second.account_id) == (first.token, first.account_id)
