@@ -32,14 +32,14 @@ class Client:
     wait_seconds: float = 300.0
 
     def get(self, path: str) -> Any:
-        return self._call("GET", path)[1]
+        return self.call("GET", path)[1]
 
     def do(self, method: str, path: str, body: dict[str, Any] | None = None) -> dict[str, Any]:
         """Ask for a change and wait for its end: the operation's response.
 
         Raises Refused with the operation's error, TimeoutError if it does not end.
         """
-        status, answer = self._call(method, path, body)
+        status, answer = self.call(method, path, body)
         return self.wait(answer["operation_id"]) if status == 202 else answer
 
     def wait(self, operation_id: str) -> dict[str, Any]:
@@ -57,7 +57,7 @@ class Client:
     def exec(self, session: str, command: str, timeout: int = 60) -> dict[str, Any]:
         return self.do("POST", f"/api/sessions/{session}/exec", {"Cmd": command, "Timeout": timeout})
 
-    def _call(self, method: str, path: str, body: dict[str, Any] | None = None) -> tuple[int, Any]:
+    def call(self, method: str, path: str, body: dict[str, Any] | None = None) -> tuple[int, Any]:
         request = urllib.request.Request(self.url + path, method=method)  # noqa: S310
         request.add_header("Authorization", f"Bearer {self.token}")
         request.add_header("X-KS-Protocol", "2")

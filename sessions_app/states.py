@@ -52,8 +52,8 @@ _O = OperationState
 
 OPERATION_TRANSITIONS: Mapping[OperationState, frozenset[OperationState]] = {
     _O.QUEUED: frozenset({_O.RUNNING, _O.FAILED, _O.CANCELLED}),
-    # back to queued: its worker's lease expired and attempts remain
-    _O.RUNNING: frozenset({_O.SUCCEEDED, _O.FAILED, _O.QUEUED, _O.CANCELLED, _O.RECONCILIATION_REQUIRED}),
+    # an operation whose worker was lost stays running: its next worker claims it with a new token
+    _O.RUNNING: frozenset({_O.SUCCEEDED, _O.FAILED, _O.CANCELLED, _O.RECONCILIATION_REQUIRED}),
     _O.SUCCEEDED: frozenset(),
     _O.FAILED: frozenset(),
     _O.CANCELLED: frozenset(),

@@ -1,7 +1,7 @@
 """Named steps at which a test may kill the worker: `kill -9` exactly there, once.
 
-Inert unless KEEPSTATE_CRASH_AT names the step. KEEPSTATE_CRASH_LATCH names a file that must exist and is removed first, so that the
-successor survives the same step.
+Inert unless KEEPSTATE_CRASH_FILE names a file. While that file holds a step's name, the first worker that reaches the step removes the
+file and kills itself, so that its successor survives the same step.
 """
 
 import os
@@ -17,7 +17,7 @@ SAVE_STEPS = (
     "continued",
     "pack_written",
     "packs_durable",
-    "manifest_written",
+    "manifest_durable",
     "image_joined",
     "before_publish",
     "published",
@@ -26,10 +26,14 @@ RESUME_STEPS = ("resume_claimed", "verified", "images_ready", "loaded", "running
 
 
 def reach(step: str) -> None:
-    if os.environ.get("KEEPSTATE_CRASH_AT") != step:
+    path = os.environ.get("KEEPSTATE_CRASH_FILE")
+    if path is None:
         return
     try:
-        os.unlink(os.environ["KEEPSTATE_CRASH_LATCH"])
-    except (KeyError, FileNotFoundError):
+        with open(path) as file:
+            wanted = file.read().strip()
+        if wanted == step:
+            os.unlink(path)
+            os.kill(os.getpid(), signal.SIGKILL)
+    except FileNotFoundError:
         return
-    os.kill(os.getpid(), signal.SIGKILL)

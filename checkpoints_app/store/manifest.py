@@ -70,7 +70,7 @@ def referenced_ordinals(images: Mapping[str, ImageMap]) -> list[int]:
 
 def digest_of(facts: Mapping[str, Any], roots: Mapping[str, str]) -> str:
     """ValueError unless the facts hold a pin (text) and watermarks (whole numbers by name)."""
-    pin, watermarks = facts.get("pin"), facts.get("watermarks")
+    pin, watermarks = (facts.get("pin"), facts.get("watermarks")) if isinstance(facts, Mapping) else (None, None)
     numbers_only = isinstance(watermarks, Mapping) and all(type(value) is int for value in watermarks.values())
     if not isinstance(pin, str) or not isinstance(watermarks, Mapping) or not numbers_only:
         raise ValueError('the facts of a checkpoint hold "pin" (text) and "watermarks" (whole numbers by name)')
@@ -81,7 +81,7 @@ def check_image(name: str, length_bytes: int, base: str | None) -> int:
     """The number of units, or ValueError."""
     if name not in IMAGE_NAMES:
         raise ValueError(f"an image is one of {', '.join(IMAGE_NAMES)}")
-    units = units_of(length_bytes)
+    units = units_of(length_bytes) if type(length_bytes) is int else 0
     if not 0 < units <= MAX_IMAGE_UNITS:
         raise ValueError(f"an image has 1 byte to {MAX_IMAGE_UNITS * UNIT_BYTES} bytes, not {length_bytes}")
     if base is not None:

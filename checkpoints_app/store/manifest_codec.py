@@ -85,7 +85,7 @@ def decode_manifest(opener: Opener, stored: bytes) -> Decoded:
         return _split(decompress(packed, plain_bytes))
     except CodecError:
         raise opener.refusal("it does not decompress to the size its header says") from None
-    except (ValueError, KeyError, TypeError, struct.error):
+    except (ValueError, KeyError, TypeError, RecursionError, struct.error):
         raise opener.refusal("its parts do not fit") from None
 
 
@@ -99,6 +99,8 @@ def resolve(opener: Opener, decoded: Decoded, parent: Manifest | None) -> Manife
     try:
         for row, columns in zip(decoded.head["images"], decoded.columns, strict=True):
             images[row["name"]] = _image(row, columns, parent, len(packs))
+        if len(images) != len(decoded.columns):
+            raise opener.refusal("it has an image twice")
         roots = {name: image.root for name, image in images.items()}
         if digest_of(decoded.head["facts"], roots) != decoded.head["digest"]:
             raise opener.refusal("its digest is not that of its roots and facts")

@@ -14,6 +14,7 @@ from .ids import UNIT_BYTES, Ids
 from .index import UnitIndex
 from .keys import AccountKeys
 from .names import object_key
+from .packs import PACK_UNITS
 from .pages import Units
 from .seal import Kind, Sealer
 
@@ -59,7 +60,7 @@ class Packer:
         self._checked = 0  # so many jobs are known to have succeeded
         self._buffers: queue.SimpleQueue[Units] = queue.SimpleQueue()
         for _ in range(threads + 1):
-            self._buffers.put(np.empty((packs.PACK_UNITS, UNIT_BYTES), np.uint8))  # touched only as far as it is filled
+            self._buffers.put(np.empty((PACK_UNITS, UNIT_BYTES), np.uint8))  # touched only as far as it is filled
         self._filling: _Filling | None = None
 
     def add(self, units: Units, rows: Int64s, ids: Ids) -> Locations:
@@ -69,13 +70,13 @@ class Packer:
         while done < len(rows):
             filling = self._filling or self._begin()
             start = filling.used
-            take = min(len(rows) - done, packs.PACK_UNITS - start)
+            take = min(len(rows) - done, PACK_UNITS - start)
             np.take(units, rows[done : done + take], axis=0, out=filling.buffer[start : start + take], mode="clip")
             self.index.extend(ids[done : done + take])
             locations[done : done + take] = (filling.ordinal << UNIT_BITS) | np.arange(start, start + take)
             filling.used += take
             done += take
-            if filling.used == packs.PACK_UNITS:
+            if filling.used == PACK_UNITS:
                 self._submit(filling)
         return locations
 

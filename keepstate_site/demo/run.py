@@ -138,7 +138,7 @@ def corruption(demo: Demo) -> None:
     refusal = _refusal(demo)
     demo.report.facts["corruption_refused"] = refusal == "ks_integrity"
     demo.report.claim("the damaged checkpoint is refused (ks_integrity)", refusal == "ks_integrity", refusal)
-    demo.report.claim("no hypervisor was started for it", not _machine_pids(demo.stack.root, demo.session))
+    demo.report.claim("no hypervisor was started for it", not machine_pids(demo.stack.root, demo.session))
     demo.simulation = Simulation()
     resume(demo, CYCLES + 1, demo.checkpoints[-2])
     demo.report.facts["previous_checkpoint_resumed"] = True
@@ -180,13 +180,13 @@ def machine_pid(root: Path, session: str) -> int:
 
     Raises ClaimFailed if there is not exactly one.
     """
-    found = _machine_pids(root, session)
+    found = machine_pids(root, session)
     if len(found) != 1:
         raise ClaimFailed(f"exactly one machine runs for the session, seen {found}")
     return found[0]
 
 
-def _machine_pids(root: Path, session: str) -> list[int]:
+def machine_pids(root: Path, session: str) -> list[int]:
     found = []
     for process in Path("/proc").glob("[0-9]*"):
         try:

@@ -19,14 +19,6 @@ KEEPSTATE_LEASE_SECONDS = env.number("KEEPSTATE_LEASE_SECONDS", 30, low=3, high=
 KEEPSTATE_CACHE_GIB = env.number("KEEPSTATE_CACHE_GIB", 20, low=1, high=1_000_000)  # assembled images kept on this host
 KEEPSTATE_MASTER_KEY = env.key("KEEPSTATE_MASTER_KEY", KEEPSTATE_SECRETS / "master_key")  # seals the accounts' own keys
 
-KEEPSTATE_HOST_ID = env.text("KEEPSTATE_HOST_ID")  # empty: drawn once and kept in var/host_id
-KEEPSTATE_IMAGES = Path(
-    env.text("KEEPSTATE_IMAGES", str(BASE_DIR / "var" / "images"))
-)  # guest images by digest; read-only, shared by stacks
-KEEPSTATE_MACHINE_DRIVER = env.text("KEEPSTATE_MACHINE_DRIVER", "qemu")  # or fake: machines without a hypervisor, for tests
-KEEPSTATE_LEASE_SECONDS = env.number("KEEPSTATE_LEASE_SECONDS", 30, low=2, high=600)
-KEEPSTATE_CACHE_GIB = env.number("KEEPSTATE_CACHE_GIB", 20, low=1, high=100_000)  # assembled images kept on this host
-
 SECRET_KEY = env.secret("KEEPSTATE_SECRET_KEY", KEEPSTATE_SECRETS / "secret_key")
 DEBUG = env.flag("KEEPSTATE_DEBUG")
 
@@ -77,7 +69,7 @@ TEMPLATES = [
 DATABASES = {"default": database(env.url("DATABASE_URL", "postgresql:///keepstate", {"postgresql", "postgres"}), KEEPSTATE_ROLE)}
 DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
 REDIS_URL = env.url("REDIS_URL", "redis://127.0.0.1:6379/0", {"redis", "rediss", "unix"})
-globals().update(queue.settings(REDIS_URL))
+globals().update(queue.settings(REDIS_URL, env.number("KEEPSTATE_SWEEP_SECONDS", 5, low=1, high=60)))
 
 STATIC_URL = "/static/"
 STATIC_ROOT = KEEPSTATE_VAR / "static"

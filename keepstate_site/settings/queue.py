@@ -7,7 +7,6 @@ from urllib.parse import quote, urlsplit
 from kombu.entity import Queue
 
 CONTROL = "control"
-SWEEP_SECONDS = 15
 
 
 def broker_url(redis_url: str) -> str:
@@ -19,7 +18,7 @@ def broker_url(redis_url: str) -> str:
     return f"redis+socket://{quote(parts.path)}?virtual_host={database}"
 
 
-def settings(redis_url: str) -> dict[str, Any]:
+def settings(redis_url: str, sweep_seconds: int) -> dict[str, Any]:
     return {
         "CELERY_BROKER_URL": broker_url(redis_url),
         "CELERY_BROKER_CONNECTION_RETRY_ON_STARTUP": True,
@@ -54,8 +53,8 @@ def settings(redis_url: str) -> dict[str, Any]:
         "CELERY_BEAT_SCHEDULE": {
             "sweep": {
                 "task": "workers.sweep",
-                "schedule": float(SWEEP_SECONDS),
-                "options": {"queue": CONTROL, "expires": SWEEP_SECONDS - 3},  # a missed sweep is dropped, never piled up
+                "schedule": float(sweep_seconds),
+                "options": {"queue": CONTROL, "expires": sweep_seconds},  # a missed sweep is dropped, never piled up
             },
         },
     }

@@ -4,14 +4,7 @@ usable_python() {
     "$1" -c 'import sys, venv, ensurepip; sys.exit(sys.version_info < (3, 11))' >/dev/null 2>&1
 }
 
-# find_python: sets BASE_PYTHON to a Python >= 3.11 that can make environments; installs the distribution's where there is none.
-find_python() {
-    pick_python && return 0
-    ensure_packages python
-    pick_python || fail "no Python 3.11 or newer with venv was found, and this distribution's python3 is older." \
-        "Install one and name it: KEEPSTATE_PYTHON=/path/to/python3 ./keepstate ..."
-}
-
+# pick_python: sets BASE_PYTHON to a Python >= 3.11 that can make environments, the distribution's own before others.
 pick_python() {
     for BASE_PYTHON in ${KEEPSTATE_PYTHON:+"$KEEPSTATE_PYTHON"} /usr/bin/python3 python3 python3.13 python3.12 python3.11; do
         if usable_python "$BASE_PYTHON"; then return 0; fi
@@ -25,7 +18,8 @@ ensure_venv() {
     VENV=$STATE/venv
     PYTHON=$VENV/bin/python
     if [ -x "$PYTHON" ] && [ -f "$(stamp_of "$@")" ]; then return 0; fi
-    find_python
+    pick_python || fail "no Python 3.11 or newer with venv was found, and this distribution's python3 is older." \
+        "Install one and name it: KEEPSTATE_PYTHON=/path/to/python3 ./keepstate ..."
     if ! [ -x "$PYTHON" ] || [ "$(version_of "$PYTHON")" != "$(version_of "$BASE_PYTHON")" ]; then
         say "making a Python environment in $VENV ($(version_of "$BASE_PYTHON"))"
         "$BASE_PYTHON" -m venv --clear "$VENV" || fail "the Python environment could not be made in $VENV." "Look at the lines above and at the disk's free space."

@@ -48,6 +48,9 @@ def _up(argv: list[str]) -> int:
 def _test(argv: list[str]) -> int:
     """pytest with a database and a broker of its own; the guest images are the checkout's."""
     root = default_root()
+    for name in ("DATABASE_URL", "REDIS_URL", "CHECKPOINT_STORE_URL"):
+        os.environ.pop(name, None)  # tests create, flush and drop: never on a server that someone else uses
+    os.environ["DJANGO_SETTINGS_MODULE"] = "tests.settings"
     os.environ.setdefault("KEEPSTATE_IMAGES", str(root / "images"))
     return commands.run(root / "test", [sys.executable, "-m", "pytest", *argv])
 

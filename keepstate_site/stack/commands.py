@@ -1,11 +1,13 @@
 """Run one command in the foreground with the stack's database and broker: those of the running stack, else started for it alone."""
 
+import signal
 import subprocess
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from keepstate_site.stack import lock, services
+from keepstate_site.stack.child import die_with_parent
 from keepstate_site.stack.paths import PROJECT
 from keepstate_site.stack.supervisor import Supervisor
 
@@ -22,7 +24,8 @@ def run(root: Path, argv: Sequence[str]) -> int:
 
 def foreground(supervisor: Supervisor, argv: Sequence[str], env: Mapping[str, str]) -> int:
     """The terminal stays the command's: Ctrl-C reaches it directly, and a signal to us is passed on and waited for."""
-    process = subprocess.Popen(list(argv), env=dict(env), cwd=PROJECT)
+    death = die_with_parent(signal.SIGTERM)
+    process = subprocess.Popen(list(argv), env=dict(env), cwd=PROJECT, preexec_fn=death)  # noqa: PLW1509  one thread
     passed = 0
     try:
         while process.poll() is None:

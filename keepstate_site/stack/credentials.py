@@ -1,19 +1,27 @@
-"""The admin login and the API token of the embedded stack, kept in 0600 files. The database holds only their hashes."""
+"""The admin login and the API token of the embedded stack. The database holds only their hashes; the texts are in 0600 files."""
 
 import json
-from typing import Any
+from dataclasses import asdict, dataclass
 
 from keepstate_site.stack.paths import Paths, replace
 
-ADMIN, TOKEN = "admin_login", "api_token"
+PASSWORD_FILE, TOKEN_FILE = "admin_password", "api_token"
 
 
-def keep(paths: Paths, name: str, facts: dict[str, Any]) -> None:
-    replace(paths.secrets / name, json.dumps(facts))
+@dataclass(frozen=True)
+class Logins:
+    username: str
+    password: str | None  # None: a person has changed it, and it is nowhere kept
+    account_id: str
+    token: str
 
 
-def kept(paths: Paths, name: str) -> dict[str, Any] | None:
+def keep(paths: Paths, logins: Logins) -> None:
+    replace(paths.secrets / "logins.json", json.dumps(asdict(logins)))
+
+
+def kept(paths: Paths) -> Logins | None:
     try:
-        return dict(json.loads((paths.secrets / name).read_text()))
-    except (FileNotFoundError, ValueError):
+        return Logins(**json.loads((paths.secrets / "logins.json").read_text()))
+    except FileNotFoundError:
         return None

@@ -15,7 +15,7 @@ POLL_SECONDS = 0.1
 
 
 def clear(home: Home, say: Callable[[str], None]) -> None:
-    """Wait for old servers on this data to end, asking them to. Stale pid files and sockets are for the new servers to judge."""
+    """Wait for old servers on this data to end, asking them to. Stale files are for the new servers to judge."""
     data = home.data / "postgres" / "data"
     _forget_reused(data / "postmaster.pid", home.sockets / ".s.PGSQL.5432.lock", data)
     _end("postgres", data / "postmaster.pid", data, signal.SIGINT, say)
@@ -47,7 +47,7 @@ def _end(name: str, pid_file: Path, directory: Path, number: signal.Signals, say
     while server_on(pid_file, directory, name) == pid:
         if time.monotonic() > deadline:
             raise StackError(
-                f"{name} (process {pid}) of a killed stack did not end within {WAIT_SECONDS} s. Nothing was started. End it and start again."
+                f"{name} (process {pid}) of a killed stack did not end within {WAIT_SECONDS} s. Nothing was started. End it, start again."
             )
         time.sleep(POLL_SECONDS)
 

@@ -29,7 +29,7 @@ class Binaries:
 def find() -> list[Binaries]:
     """Every usable installation, newest first."""
     candidates = [*DISTRIBUTION.glob("*/bin"), *(Path(entry) for entry in os.get_exec_path())]
-    found = {}
+    found: dict[int, Binaries] = {}
     for directory in candidates:
         if (directory / "initdb").exists() and (directory / "postgres").exists():
             major = _major(directory / "postgres")

@@ -1,7 +1,7 @@
 """Bring database, static files, images and logins up to date: `python -m keepstate_site.stack.prepare [--account NAME]`.
 
-One process for all of it, since each start of Django costs about as much as the work. Prints one step per line and ends with a JSON
-line {"admin","account"}; every step is idempotent, so a death in the middle is repaired by the next start.
+One process for all of it, since each start of Django costs about as much as the work. Prints one step per line; every step is
+idempotent, so a death in the middle is repaired by the next start.
 """
 
 import argparse
@@ -33,8 +33,9 @@ def main() -> None:
     print("guest images", flush=True)
     call_command("register_images", verbosity=0)
     print("logins", flush=True)
-    admin = admin_login(paths)
-    print(json.dumps({"admin": admin["username"], "account": api_token(paths, account)["account_id"]}), flush=True)
+    admin = ask("ensure_admin", "--password-file", paths.secrets / credentials.PASSWORD_FILE)
+    made = ask("ensure_account", account, "--token-file", paths.secrets / credentials.TOKEN_FILE)
+    credentials.keep(paths, credentials.Logins(admin["username"], admin["password"], made["account_id"], made["token"]))
 
 
 def collect_static(target: Path) -> None:
@@ -57,41 +58,10 @@ def _fingerprint() -> str:
     return digest.hexdigest()
 
 
-def admin_login(paths: Paths) -> dict[str, Any]:
-    """The kept login while it works; a new database, or a password that was changed by hand, gets a new file."""
-    from django.contrib.auth import authenticate
-
-    known = credentials.kept(paths, credentials.ADMIN)
-    if known and known.get("password") and authenticate(username=known["username"], password=known["password"]):
-        return known
-    made = ask("ensure_admin")
-    if made.get("password"):
-        credentials.keep(paths, credentials.ADMIN, made)
-    return made
-
-
-def api_token(paths: Paths, account: str) -> dict[str, Any]:
-    """The kept token while the database still honours it."""
-    from sessions_app.errors import Unauthenticated
-    from sessions_app.services import token as tokens
-
-    known = credentials.kept(paths, credentials.TOKEN)
-    if known and known.get("name") == account:
-        try:
-            tokens.authenticate(known["token"])
-        except Unauthenticated:
-            pass
-        else:
-            return known
-    made = {"name": account, **ask("ensure_account", account, "--json")}
-    credentials.keep(paths, credentials.TOKEN, made)
-    return made
-
-
-def ask(command: str, *arguments: str) -> dict[str, Any]:
+def ask(command: str, *arguments: str | Path) -> dict[str, Any]:
     """Run one of our commands that answers one JSON object on standard output."""
     answer = io.StringIO()
-    call_command(command, *arguments, stdout=answer)
+    call_command(command, *map(str, arguments), stdout=answer)
     return dict(json.loads(answer.getvalue()))
 
 

@@ -3,12 +3,15 @@
 import argparse
 import json
 import os
+import signal
 import subprocess
 import sys
 import time
 from pathlib import Path
 
 from keepstate_site.stack import credentials, processes
+from keepstate_site.stack.child import die_with_parent
+from keepstate_site.stack.credentials import Logins
 from keepstate_site.stack.errors import StackError
 from keepstate_site.stack.paths import PROJECT, Paths, replace
 from keepstate_site.stack.services import Services, role, started
@@ -43,22 +46,30 @@ def serve(supervisor: Supervisor, services: Services, options: argparse.Namespac
     say("workers, beat and web are starting")
     supervisor.start(processes.workers(services))
     supervisor.start([processes.beat(services), processes.web(services, listener)])
-    login, token = (credentials.kept(services.paths, name) or {} for name in (credentials.ADMIN, credentials.TOKEN))
-    facts = {"url": processes.url(listener), "token": token.get("token"), "account_id": token.get("account_id"), "pid": os.getpid()}
+    logins = credentials.kept(services.paths)
+    if logins is None:
+        raise StackError("Preparing left no login behind. This is a fault of KeepState.")
+    facts = {"url": processes.url(listener), "token": logins.token, "account_id": logins.account_id, "pid": os.getpid()}
     if options.ready_file:
         replace(options.ready_file, json.dumps(facts))
     say(f"ready after {time.monotonic() - begun:.1f} s; logs in {services.paths.logs}; Ctrl-C stops")
-    for line in welcome(services.paths, processes.url(listener), login, token):
+    for line in welcome(services.paths, processes.url(listener), logins):
         say(line)
 
 
 def prepare(supervisor: Supervisor, services: Services, account: str) -> None:
     """Run `stack.prepare` to its end, repeating its progress. Raises StackError with what it said if it fails."""
-    env = role(services.environment(), "command")
-    argv = [sys.executable, "-m", "keepstate_site.stack.prepare", "--account", account]
     log = services.paths.logs / "prepare.log"
     with log.open("wb") as output:
-        process = subprocess.Popen(argv, env=env, cwd=PROJECT, stdin=subprocess.DEVNULL, stdout=output, stderr=subprocess.STDOUT)
+        process = subprocess.Popen(
+            [sys.executable, "-m", "keepstate_site.stack.prepare", "--account", account],
+            env=role(services.environment(), "command"),
+            cwd=PROJECT,
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=subprocess.STDOUT,
+            preexec_fn=die_with_parent(signal.SIGKILL),  # noqa: PLW1509  the supervisor has one thread
+        )
         deadline = time.monotonic() + PREPARE_SECONDS
         try:
             while process.poll() is None and time.monotonic() < deadline and not supervisor.signals:
@@ -81,25 +92,26 @@ def announce_services(services: Services, ready_file: Path | None) -> None:
         replace(ready_file, json.dumps({"url": None, "token": None, "account_id": None, "pid": os.getpid()}))
 
 
-def welcome(paths: Paths, url: str, login: dict[str, str], token: dict[str, str]) -> list[str]:
+def welcome(paths: Paths, url: str, logins: Logins) -> list[str]:
     """Secrets are shown the first time only; `./keepstate up --show-credentials` prints them again."""
     lines = [f"API and its pages   {url}/api/docs", f"admin               {url}/admin/"]
     shown = paths.secrets / "shown"
-    marks = f"{login.get('username')} {token.get('account_id')}"
+    marks = f"{logins.username} {logins.account_id}"
     if shown.exists() and shown.read_text().strip() == marks:
         return [*lines, "login and API token: ./keepstate up --show-credentials"]
     replace(shown, marks)
-    return lines + credential_lines(login, token)
+    return lines + credential_lines(logins)
 
 
-def credential_lines(login: dict[str, str], token: dict[str, str]) -> list[str]:
-    return [f"admin login         {login.get('username')} / {login.get('password')}", f"API token           {token.get('token')}"]
+def credential_lines(logins: Logins) -> list[str]:
+    password = logins.password or "(changed since it was made; not kept)"
+    return [f"admin login         {logins.username} / {password}", f"API token           {logins.token}"]
 
 
 def show_credentials(root: Path) -> int:
     paths = Paths(root)
-    login, token = credentials.kept(paths, credentials.ADMIN), credentials.kept(paths, credentials.TOKEN)
-    if not login or not token:
+    logins = credentials.kept(paths)
+    if logins is None:
         raise StackError(f"{paths.secrets} holds no login yet: `./keepstate up` makes one when it starts.")
-    print("\n".join(credential_lines(login, token)))
+    print("\n".join(credential_lines(logins)))
     return 0

@@ -32,7 +32,13 @@ class WhoAmIView(ApiView):
     )
     def get(self, request: Request) -> Response:
         token = self.token
-        words = {"account_id": token.account_id, "account_name": token.account.name, "token_id": token.id, "scopes": token.scopes, "cohort_state": None}
+        words = {
+            "account_id": token.account_id,
+            "account_name": token.account.name,
+            "token_id": token.id,
+            "scopes": token.scopes,
+            "cohort_state": None,
+        }
         return self.answer(words)
 
 

@@ -28,13 +28,13 @@ class Body(serializers.Serializer[Any]):
         return super().to_internal_value(data)
 
     def _unknown(self, name: str) -> str:
-        alike = {known.lower(): known for known in self.fields}
+        alike = {str(known).lower(): known for known in self.fields}
         near = difflib.get_close_matches(name[:_SHOWN].lower(), alike, n=1)
         return f"is not a field of this request{f'; did you mean {alike[near[0]]}?' if near else ''}"
 
 
 def read(request: Request) -> Any:
-    """What the body says, {} for none. Reads the stream itself, so that a body without a Content-Length is neither unbounded nor overlooked."""
+    """What the body says, {} for none. Read from the stream itself: a body without a Content-Length is neither unbounded nor overlooked."""
     try:
         raw = request._request.read(BODY_BYTES + 1)
     except UnreadablePostError as error:
@@ -60,7 +60,9 @@ def checked(kind: type[S], data: Any) -> dict[str, Any]:
         return dict(serializer.validated_data)
     wrong = {name: " ".join(_texts(reasons)) for name, reasons in serializer.errors.items()}
     told = " ".join(f"{name}: {reason}." for name, reason in sorted(wrong.items()))
-    raise Invalid(f"{told} Nothing was done.", next_action="Correct the request; its fields are described at /api/docs.", facts={"fields": wrong})
+    raise Invalid(
+        f"{told} Nothing was done.", next_action="Correct the request; its fields are described at /api/docs.", facts={"fields": wrong}
+    )
 
 
 def _texts(reasons: Any) -> list[str]:

@@ -57,8 +57,8 @@ class CapabilitiesView(ApiView):
 
 class PublicCapabilitiesView(ApiView):
     shape = Shape.V2
-    authentication_classes = []
-    permission_classes = []
+    authentication_classes = ()
+    permission_classes = ()
 
     @extend_schema(
         operation_id="capabilities_public",

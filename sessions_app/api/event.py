@@ -15,7 +15,7 @@ from sessions_app.models import SessionEvent
 from sessions_app.services import bounds, event
 from sessions_app.services import session as sessions
 
-_NUMBERS = range(0, 2**63)
+_NUMBERS = range(2**63)
 
 
 class EventRow(serializers.Serializer[SessionEvent]):
@@ -26,7 +26,7 @@ class EventRow(serializers.Serializer[SessionEvent]):
     task_id = serializers.SerializerMethodField(method_name="absent")
     attempt_id = serializers.SerializerMethodField(method_name="absent")
     epoch = serializers.IntegerField()
-    source = serializers.CharField()
+    source = serializers.CharField()  # type: ignore[assignment]  # a field of that name, not the framework's attribute
     observed_at = serializers.DateTimeField()
     recorded_at = serializers.DateTimeField()
     payload = serializers.DictField()

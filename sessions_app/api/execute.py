@@ -25,10 +25,14 @@ SHELL = ["/bin/sh", "-c"]
 class Command(Body):
     Cmd = Text(required=False, help_text="One line for the guest's shell.")
     Argv = serializers.ListField(
-        child=Text(allow_blank=True), required=False, max_length=bounds.EXEC_WORDS, help_text="A program and its arguments, without a shell."
+        child=Text(allow_blank=True),
+        required=False,
+        max_length=bounds.EXEC_WORDS,
+        help_text="A program and its arguments, without a shell.",
     )
     Timeout = Whole(
-        required=False, help_text=f"Seconds, {bounds.EXEC_SECONDS.start} to {bounds.EXEC_SECONDS.stop - 1}; absent: {bounds.DEFAULT_EXEC_SECONDS}."
+        required=False,
+        help_text=f"Seconds, {bounds.EXEC_SECONDS.start} to {bounds.EXEC_SECONDS.stop - 1}; absent: {bounds.DEFAULT_EXEC_SECONDS}.",
     )
 
 
@@ -53,7 +57,11 @@ class ExecView(MutationView):
         description="Exactly one of Cmd and Argv. A session that does not run is not woken.",
         parameters=MUTATION,
         request=Command,
-        responses={200: CommandOutcome, 202: enveloped(OperationRow), **errors(400, 401, 403, 404, 409, 413, 415, 426, 500, 503, 504, v2=False)},
+        responses={
+            200: CommandOutcome,
+            202: enveloped(OperationRow),
+            **errors(400, 401, 403, 404, 409, 413, 415, 426, 500, 503, 504, v2=False),
+        },
         examples=[OpenApiExample("without a shell", value={"Argv": ["python3", "-c", "print(6 * 7)"], "Timeout": 10}, request_only=True)],
     )
     def post(self, request: Request, session_id: str) -> Response:

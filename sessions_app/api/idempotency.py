@@ -26,7 +26,9 @@ _ASYNC = "respond-async"
 
 def asked(request: Request, data: Any) -> Asked:
     """What decides whether a later request is the same one: method, path, query and body, under the key. Raises Invalid for a bad key."""
-    return Asked(method=str(request.method), path=request.path[:300], idempotency_key=key(request), body=_content(request.query_params, data))
+    return Asked(
+        method=str(request.method), path=request.path[:300], idempotency_key=key(request), body=_content(request.query_params, data)
+    )
 
 
 def key(request: Request) -> str | None:

@@ -13,8 +13,8 @@ from sessions_app.errors import NotServed
 class NotServedView(ApiView):
     """Any method: 404 of another type than a record that is not there, and no token is asked for."""
 
-    authentication_classes = []
-    permission_classes = []
+    authentication_classes = ()
+    permission_classes = ()
     schema = None
 
     def initial(self, request: Request, *args: Any, **kwargs: Any) -> None:

@@ -15,7 +15,7 @@ def require(request: Request) -> None:
         raise Invalid(f"{PROTOCOL_HEADER} is a whole number. Nothing was done.", next_action=f"Send {PROTOCOL}, or leave the header out.")
     if int(said) < MINIMUM_CLIENT_PROTOCOL:
         raise ClientTooOld(
-            f"This service speaks protocol {PROTOCOL} and takes clients from {MINIMUM_CLIENT_PROTOCOL} on; this one speaks {said}. Nothing was done.",
+            f"This service takes clients of protocol {MINIMUM_CLIENT_PROTOCOL} or later; this one speaks {int(said)}. Nothing was done.",
             next_action="Update the client.",
             facts={"minimum_client": MINIMUM_CLIENT_PROTOCOL, "current": PROTOCOL},
         )

@@ -53,15 +53,22 @@ KEY = OpenApiParameter(
     examples=[OpenApiExample("key", value="ksop_0123456789abcdef0123456789abcdef")],
 )
 PREFER = OpenApiParameter(
-    "Prefer", OpenApiTypes.STR, OpenApiParameter.HEADER, description="`respond-async` answers 202 with the operation at once, without waiting for its end."
+    "Prefer",
+    OpenApiTypes.STR,
+    OpenApiParameter.HEADER,
+    description="`respond-async` answers 202 with the operation at once, without waiting for its end.",
 )
-PROTOCOL = OpenApiParameter("X-KS-Protocol", OpenApiTypes.INT, OpenApiParameter.HEADER, description="The client's protocol number; absent is taken.")
+PROTOCOL = OpenApiParameter(
+    "X-KS-Protocol", OpenApiTypes.INT, OpenApiParameter.HEADER, description="The client's protocol number; absent is taken."
+)
 MUTATION = [KEY, PREFER, PROTOCOL]
 
 
 def page_parameters(default: int, allowed: range) -> list[OpenApiParameter]:
     return [
-        OpenApiParameter("limit", OpenApiTypes.INT, description=f"Rows of a page: {allowed.start} to {allowed.stop - 1}, by default {default}."),
+        OpenApiParameter(
+            "limit", OpenApiTypes.INT, description=f"Rows of a page: {allowed.start} to {allowed.stop - 1}, by default {default}."
+        ),
         OpenApiParameter("cursor", OpenApiTypes.STR, description="`next_cursor` of the page before; an empty one ends the list."),
     ]
 
@@ -74,7 +81,7 @@ def errors(*statuses: int, v2: bool = True) -> dict[int, OpenApiResponse]:
 @cache  # one component per row, however many routes answer with it
 def enveloped(kind: type[serializers.Serializer[Any]]) -> serializers.Serializer[Any]:
     fields = {"schema_version": serializers.IntegerField(), "data": kind()}
-    return inline_serializer(f"{kind.__name__}Envelope", fields)  # type: ignore[arg-type]
+    return inline_serializer(f"{kind.__name__}Envelope", fields)
 
 
 @cache

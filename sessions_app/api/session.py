@@ -26,7 +26,9 @@ class Start(Body):
     Image = Text(required=False, max_length=bounds.IMAGE_CHARACTERS, help_text="An image's name; absent: the default image.")
     Budget = Whole(required=False, help_text=f"Tokens; absent: {bounds.DEFAULT_BUDGET_TOKENS}.")
     Name = Text(required=False, help_text="1 to 48 letters, digits, '-' or '_', beginning with a letter.")
-    Memory = Whole(required=False, help_text=f"MiB, {bounds.MEMORY_MIB.start} to {bounds.MEMORY_MIB.stop - 1}; absent: the image's default.")
+    Memory = Whole(
+        required=False, help_text=f"MiB, {bounds.MEMORY_MIB.start} to {bounds.MEMORY_MIB.stop - 1}; absent: the image's default."
+    )
     Cpus = Whole(required=False, help_text=f"{bounds.CPUS.start} to {bounds.CPUS.stop - 1}; absent: 1.")
 
 
@@ -112,7 +114,7 @@ class CheckpointView(MutationView):
         operation_id="session_checkpoint",
         tags=["sessions"],
         summary="Save a running session",
-        description="With Stop the machine is parked after the save is published. A failed save leaves the machine running and the last checkpoint intact.",
+        description="With Stop the machine is parked once the save is published. If a save fails, the machine runs on.",
         parameters=MUTATION,
         request=Save,
         responses={200: Outcome, 202: enveloped(OperationRow), **errors(*REFUSALS, v2=False)},

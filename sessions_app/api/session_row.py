@@ -31,7 +31,7 @@ class SessionRow(serializers.Serializer[Session]):
     name = Known()
     runtime_state = serializers.CharField(help_text=f"One of: {', '.join(SessionState)}.")
     image = serializers.CharField(source="image_name")
-    parent = Known(source="parent_id")
+    parent = Known(source="parent_id")  # type: ignore[assignment]  # a field of that name, not the framework's attribute
     budget_tokens = serializers.IntegerField()
     execution_epoch = serializers.IntegerField(source="epoch")
     revision = serializers.IntegerField()

@@ -123,7 +123,11 @@ class ResumeView(MutationView):
     shape = Shape.V2
 
     def words(self, response: dict[str, Any]) -> dict[str, Any]:
-        return {**response, "runtime_state": response.get("state"), "note": "The session's work goes on from the checkpoint, in a new epoch."}
+        return {
+            **response,
+            "runtime_state": response.get("state"),
+            "note": "The session's work goes on from the checkpoint, in a new epoch.",
+        }
 
     @extend_schema(
         operation_id="session_resume_v2",

@@ -1,10 +1,12 @@
 """What every route of the API has in common."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, ClassVar
 
+from rest_framework.authentication import BaseAuthentication
 from rest_framework.negotiation import BaseContentNegotiation
 from rest_framework.parsers import JSONParser
+from rest_framework.permissions import BasePermission
 from rest_framework.renderers import JSONRenderer
 from rest_framework.request import Request
 from rest_framework.response import Response
@@ -30,13 +32,13 @@ class ApiView(APIView):
     """Bearer token, protocol number, JSON, typed errors in the route's shape."""
 
     shape: ClassVar[Shape] = Shape.PLAIN
-    authentication_classes = [BearerAuthentication]
-    permission_classes = [HasScope]
-    parser_classes = [JSONParser]  # for the schema: `body.read` reads bodies
-    renderer_classes = [JSONRenderer]
+    authentication_classes: Sequence[type[BaseAuthentication]] = (BearerAuthentication,)
+    permission_classes: Sequence[type[BasePermission]] = (HasScope,)
+    parser_classes = (JSONParser,)  # for the schema: `body.read` reads bodies
+    renderer_classes = (JSONRenderer,)
     content_negotiation_class = AlwaysJson
     metadata_class = None
-    throttle_classes = []
+    throttle_classes = ()
 
     def initial(self, request: Request, *args: Any, **kwargs: Any) -> None:
         protocol.require(request)
@@ -47,7 +49,9 @@ class ApiView(APIView):
 
     @property
     def token(self) -> ApiToken:
-        token: ApiToken = self.request.auth
+        token = self.request.auth
+        if not isinstance(token, ApiToken):
+            raise TypeError("a route without a token asked for its account")
         return token
 
     @property

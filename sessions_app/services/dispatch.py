@@ -8,9 +8,12 @@ from functools import partial
 
 from celery import current_app
 from django.db import transaction
+from kombu.connection import Connection
 from kombu.entity import Queue
+from kombu.pools import producers
 
 from sessions_app.models import Operation
+from sessions_app.services.database import give_back_connection
 
 log = logging.getLogger(__name__)
 
@@ -19,6 +22,8 @@ OBSERVE_HOST = "workers.observe_host"
 SWEEP = "workers.sweep"
 
 CONTROL_QUEUE = "control"
+#: The longest that a request waits for the broker.
+ANSWER_SECONDS = 2
 #: A doorbell nobody heard for this long is dropped from the broker; the sweeper has rung again by then.
 DOORBELL_SECONDS = 60
 
@@ -48,7 +53,16 @@ def ring_host(host_id: str) -> None:
 
 
 def _send(task: str, queue: str, *arguments: str) -> None:
+    give_back_connection()  # a broker that hesitates must not keep others from the database
     try:
-        current_app.send_task(task, args=arguments, queue=Queue(queue), expires=DOORBELL_SECONDS, retry=False)
-    except Exception:  # any broker fault: the sweeper is the outbox
-        log.warning("doorbell not rung, the sweeper will", extra={"task": task, "queue": queue}, exc_info=True)
+        with producers[_broker()].acquire(block=True, timeout=ANSWER_SECONDS) as producer:
+            current_app.send_task(task, args=arguments, queue=Queue(queue), expires=DOORBELL_SECONDS, retry=False, producer=producer)
+    except Exception as error:  # any broker fault: the sweeper is the outbox
+        log.warning("doorbell not rung, the sweeper will", extra={"task": task, "queue": queue, "reason": repr(error)})
+
+
+def _broker() -> Connection:
+    """The broker, asked once and briefly. Celery's own way to it waits out several retries, and the request with it."""
+    options = {**current_app.conf.broker_transport_options, "max_retries": 0, "socket_connect_timeout": 1, "socket_timeout": ANSWER_SECONDS}
+    connection: Connection = current_app.connection_for_write(transport_options=options)
+    return connection

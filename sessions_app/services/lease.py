@@ -41,7 +41,8 @@ class Lease:
 _CLAIM = """
 UPDATE sessions_app_operation
 SET state = 'running', lease_token = nextval('sessions_app_lease_token'), lease_owner = %(owner)s,
-    lease_expires_at = clock_timestamp() + make_interval(secs => %(seconds)s), attempt = attempt + 1, started_at = coalesce(started_at, clock_timestamp())
+    lease_expires_at = clock_timestamp() + make_interval(secs => %(seconds)s), attempt = attempt + 1,
+    started_at = coalesce(started_at, clock_timestamp())
 WHERE id = %(id)s AND attempt < max_attempts AND due_at <= clock_timestamp()
   AND (state = 'queued' OR (state = 'running' AND lease_expires_at < clock_timestamp()))
 RETURNING lease_token, attempt

@@ -3,9 +3,8 @@
 import threading
 import time
 
-from django.db import connection
-
 from sessions_app.models import Operation
+from sessions_app.services.database import give_back_connection
 from sessions_app.states import OPERATION_ACTIVE
 
 #: Pauses between two looks: short at first, for a resume takes a fraction of a second.
@@ -23,15 +22,9 @@ def until_ended(operation: Operation, seconds: float) -> Operation:
     try:
         began = time.monotonic()
         while operation.state in OPERATION_ACTIVE and (waited := time.monotonic() - began) < seconds:
-            _give_back_connection()
+            give_back_connection()
             time.sleep(QUICK if waited < QUICK_SECONDS else SLOW)
             operation.refresh_from_db()
         return operation
     finally:
         _places.release()
-
-
-def _give_back_connection() -> None:
-    """Closing a pooled connection returns it to the pool; without a pool it is kept, for a new one would cost more than it spares."""
-    if connection.settings_dict["OPTIONS"].get("pool") and not connection.in_atomic_block:
-        connection.close()

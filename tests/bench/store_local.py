@@ -30,7 +30,12 @@ BATCH = 1024
 def memory_like(path: Path, mib: int) -> None:
     """Half code and text, a third pointer tables, the rest random; one page in eight of the first kinds is zero."""
     rng = np.random.default_rng(7)
-    files = (file for name in ("stdlib", "platlib") for file in sorted(Path(sysconfig.get_path(name)).rglob("*")) if file.suffix in (".so", ".py"))
+    files = (
+        file
+        for name in ("stdlib", "platlib")
+        for file in sorted(Path(sysconfig.get_path(name)).rglob("*"))
+        if file.suffix in (".so", ".py")
+    )
     wanted = mib * MIB // 2
     with path.open("wb") as out:
         for file in files:
@@ -56,7 +61,7 @@ def increment(source: Path, target: Path, moved: int, fresh: int) -> np.ndarray[
     return written
 
 
-def batches(path: Path, numbers: np.ndarray[Any, Any]) -> Iterator[tuple[np.ndarray[Any, Any], memoryview]]:
+def batches(path: Path, numbers: np.ndarray[Any, Any]) -> Iterator[tuple[np.ndarray[Any, Any], bytes]]:
     with path.open("rb", buffering=0) as file:
         for start in range(0, len(numbers), BATCH):
             part = numbers[start : start + BATCH]
@@ -132,7 +137,9 @@ def _peak_rss() -> float:
 
 def show(name: str, result: dict[str, Any], payload: int) -> None:
     rate = payload / MIB / result["seconds"]
-    sys.stdout.write(f"{name}: {result['seconds']:.3f} s, {rate:.0f} MiB/s, peak RSS {result['rss']:.0f} MiB ({result['rss_before']:.0f} before)\n")
+    sys.stdout.write(
+        f"{name}: {result['seconds']:.3f} s, {rate:.0f} MiB/s, peak RSS {result['rss']:.0f} MiB ({result['rss_before']:.0f} before)\n"
+    )
     if "stored" in result:
         parts = ", ".join(f"{part} {result[part]:.3f} s" for part in ("load", "add", "finish"))
         sizes = ", ".join(f"{part} {result[part] / MIB:.2f} MiB" for part in ("written", "unique", "stored", "manifest_bytes"))

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from workers.guest.distribution import this_distribution
 from workers.guest.errors import ImageError
-from workers.guest.image import DISK, Description, image_digest, load_image, sha256_of, verify_image, write_description
+from workers.guest.image import DESCRIPTION, DISK, Description, image_digest, load_image, sha256_of, verify_image, write_description
 from workers.guest.ingredients import make_files
 from workers.guest.publish import only_builder, publish_directory, publish_text, scratch
 from workers.guest.recipe import Recipe, find_recipe, guest_files, recipe_digest
@@ -53,7 +53,9 @@ def build_now(recipe: Recipe, distribution: str, files: dict[str, bytes], images
         target = images_directory / description.digest
         if target.exists() and not whole(target):
             shutil.rmtree(target)
-        if not target.exists():
+        if target.exists():
+            (target / DESCRIPTION).touch()  # of the images of its name, it is the newest build
+        else:
             publish_directory(result, target)
     publish_text(images_directory / RECIPES / description.recipe_digest, description.digest + "\n")
     say(f"ready: {target}")

@@ -70,4 +70,5 @@ def sources_of(rows: list[str], distribution: Distribution, architecture: str) -
 def apt_settings() -> str:
     """The host's settings of how apt fetches (proxies, date checks, retries), as an apt configuration file."""
     lines = run(["apt-config", "dump", "--format", '%f "%v";%n', "Acquire"]).splitlines()
-    return "".join(f"{line}\n" for line in lines if not line.startswith(("Acquire::IndexTargets", "Acquire::Languages")) and '""' not in line)
+    not_fetching = ("Acquire::IndexTargets", "Acquire::Languages")
+    return "".join(f"{line}\n" for line in lines if not line.startswith(not_fetching) and not line.endswith('"";'))

@@ -105,6 +105,14 @@ def verify_image(directory: Path) -> GuestImage:
 
 
 def list_images(images_directory: Path) -> list[GuestImage]:
-    """Every complete image of a directory, by name and digest. A directory that holds none, or does not exist, gives []."""
-    found = [load_image(path.parent) for path in images_directory.glob(f"*/{DESCRIPTION}") if not path.parent.name.startswith(".")]
-    return sorted(found, key=lambda image: (image.name, image.digest))
+    """Every image of a directory that loads, by name, the newest of a name last.
+
+    What does not load (deleted by half, damaged) is left out: one bad directory must not hide the others. load_image says what it lacks.
+    """
+    found = []
+    for path in images_directory.glob(f"*/{DESCRIPTION}"):
+        try:
+            found.append((path.stat().st_mtime_ns, load_image(path.parent)))
+        except (ImageError, FileNotFoundError):
+            continue
+    return [image for _, image in sorted(found, key=lambda pair: (pair[1].name, pair[0], pair[1].digest))]

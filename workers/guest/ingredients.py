@@ -1,20 +1,22 @@
 """From a recipe to the files of an image: every step that is not specific to a root disk."""
 
-import shutil
 from collections.abc import Callable
 from pathlib import Path
 
 from workers.guest import cpio, initramfs, kernel
 from workers.guest.archive import Archive, unpack
+from workers.guest.bzimage import bootable
 from workers.guest.distribution import Distribution, archive_sources, debian_architecture
 from workers.guest.image import DISK
 from workers.guest.recipe import Recipe
 from workers.guest.rootdisk import make_root_disk
 
-KERNEL_PACKAGES = {"debian": "linux-image-cloud-{}", "ubuntu": "linux-image-virtual"}
+Say = Callable[[str], None]
+# Not Debian's cloud kernel: the one of Debian 12 has no vmgenid driver, by which a resumed guest's random generator is reseeded.
+KERNEL_PACKAGES = {"debian": "linux-image-{}", "ubuntu": "linux-image-virtual"}
 
 
-def make_files(recipe: Recipe, distribution: Distribution, files: dict[str, bytes], work: Path, result: Path, say: Callable[[str], None]) -> dict[str, str]:
+def make_files(recipe: Recipe, distribution: Distribution, files: dict[str, bytes], work: Path, result: Path, say: Say) -> dict[str, str]:
     """Put `kernel`, `initrd` and, if the recipe has one, the root disk into `result`; return the packages used and their versions.
 
     `work` is scratch space that the caller removes. Raises ImageError; `result` is then incomplete.
@@ -28,7 +30,7 @@ def make_files(recipe: Recipe, distribution: Distribution, files: dict[str, byte
     wanted = ["busybox-static"] if recipe.disk_bytes else ["busybox-static", "qemu-guest-agent"]
     packages |= unpack(archive.fetch_with_dependencies(*wanted), tree)
     found = kernel.find_kernel(tree)
-    shutil.copyfile(found.image, result / "kernel")
+    (result / "kernel").write_bytes(bootable(found.image.read_bytes()))
     say(f"writing the initramfs (kernel {found.release})")
     busybox = next(path for path in (tree / "usr/bin/busybox", tree / "bin/busybox") if path.is_file()).read_bytes()
     entries = initramfs.base(busybox, kernel.modules_in_order(found, recipe.modules), files)

@@ -6,12 +6,12 @@ from workers.guest import cpio, elf
 from workers.guest.layout import guest_paths
 
 BOOT_APPLETS = ("mount", "insmod", "ip", "mkdir", "ln", "sleep", "switch_root")
-APPLETS = (
-    "[ awk basename cat chgrp chmod chown clear cmp cp cut date dd df dirname dmesg du echo env expr false find free grep gunzip gzip head "
-    "hexdump hostname id ifconfig kill killall ls lsmod md5sum mkfifo mknod mktemp mv nc nohup nproc od pgrep "
-    "ping pkill printf ps pwd readlink realpath rm rmdir route sed seq setsid sh sha256sum sort stat stty sync sysctl "
-    "tail tar tee test time timeout top touch tr true tty umount uname uniq uptime usleep vi wc wget which xargs yes"
-).split()
+TINY_APPLETS = """
+    [ awk basename cat chgrp chmod chown clear cmp cp cut date dd df dirname dmesg du echo env expr false find free grep gunzip gzip head
+    hexdump hostname id ifconfig kill killall ls lsmod md5sum mkfifo mknod mktemp mv nc nohup nproc od pgrep
+    ping pkill printf ps pwd readlink realpath rm rmdir route sed seq setsid sh sha256sum sort stat stty sync sysctl
+    tail tar tee test time timeout top touch tr true tty umount uname uniq uptime usleep vi wc wget which xargs yes
+"""
 MOUNT_POINTS = ("proc", "sys", "dev", "run", "tmp", "mnt", "root")
 
 
@@ -29,7 +29,7 @@ def base(busybox: bytes, modules: list[tuple[str, bytes]], files: dict[str, byte
 def whole_guest(files: dict[str, bytes], tree: Path) -> list[cpio.Entry]:
     """What `tiny` has beyond the base: applets by name, qemu-ga with its libraries, our scripts."""
     agent = tree / "usr/sbin/qemu-ga"
-    entries = [cpio.symlink(f"bin/{name}", "busybox") for name in APPLETS]
+    entries = [cpio.symlink(f"bin/{name}", "busybox") for name in TINY_APPLETS.split()]
     entries += [cpio.file("usr/bin/qemu-ga", agent.read_bytes(), 0o755)]
     entries += [cpio.file(path, content, 0o755) for path, content in elf.libraries_of(agent, tree).items()]
     entries += [cpio.file(path, content, 0o755) for path, content in guest_paths(files).items()]

@@ -34,7 +34,7 @@ def find_kernel(tree: Path) -> Kernel:
 def modules_in_order(kernel: Kernel, names: tuple[str, ...]) -> list[tuple[str, bytes]]:
     """(file name, content) of the named modules and of what they depend on, uncompressed, in an order in which they load.
 
-    A module that is built into the kernel is left out. Raises ImageError for one that is neither.
+    A module that is built into the kernel is left out; raises ImageError for one that is neither, unless its name ends in "?".
     """
     builtin = {canonical(line) for line in (kernel.modules / "modules.builtin").read_text().splitlines()}
     files = {canonical(path.name): path for path in kernel.modules.rglob("*.ko*")}
@@ -51,7 +51,8 @@ def modules_in_order(kernel: Kernel, names: tuple[str, ...]) -> list[tuple[str, 
         ordered[name] = content
 
     for name in names:
-        add(canonical(name))
+        if not name.endswith("?") or canonical(name[:-1]) in files:
+            add(canonical(name.removesuffix("?")))
     return [(f"{name}.ko", content) for name, content in ordered.items()]
 
 

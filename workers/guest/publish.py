@@ -17,7 +17,7 @@ LONGEST_WAIT_SECONDS = 3600
 
 @contextmanager
 def only_builder(images_directory: Path, say: Callable[[str], None]) -> Iterator[None]:
-    """Hold the images directory's build lock. The kernel frees it with the last process that holds it, a killed builder's children included.
+    """Hold the images directory's build lock. The kernel frees it with the last process that holds it: a killed builder's children count.
 
     Raises ImageError if another builder holds it for an hour.
     """
@@ -30,7 +30,7 @@ def only_builder(images_directory: Path, say: Callable[[str], None]) -> Iterator
                 break
             except BlockingIOError:
                 if time.monotonic() > until:
-                    raise ImageError(f"Another build has held {images_directory / LOCK} for an hour. Nothing was built; see what it is.") from None
+                    raise ImageError(f"Another build has held {images_directory / LOCK} for an hour. Nothing was built.") from None
                 if not told:
                     say("another build is at work; waiting for it")
                 told = True
@@ -44,7 +44,7 @@ def sweep(images_directory: Path) -> None:
     place = images_directory / SCRATCH
     if place.exists():
         owned = all(path.lstat().st_uid == os.geteuid() for path in place.glob("*"))
-        command = ["rm", "-rf", "--one-file-system", "--", place]
+        command: list[str | Path] = ["rm", "-rf", "--one-file-system", "--", place]
         run(command if owned else as_root(command))
 
 

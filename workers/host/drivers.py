@@ -8,7 +8,6 @@ from django.conf import settings
 from workers.guest.image import list_images
 from workers.host.identity import host_directory, images_directory
 from workers.machine.driver import MachineDriver
-from workers.machine.fake.driver import FakeDriver
 from workers.machine.qemu.driver import QemuDriver
 
 #: The image whose boot proves an accelerator: the smallest, and the same for every worker of the host.
@@ -20,7 +19,13 @@ def _qemu() -> MachineDriver:
     return QemuDriver(host_directory() / "accelerators.json", proof[-1] if proof else None)
 
 
-_DRIVERS: Mapping[str, Callable[[], MachineDriver]] = {"qemu": _qemu, "fake": FakeDriver}
+def _fake() -> MachineDriver:
+    from workers.machine.fake.driver import FakeDriver
+
+    return FakeDriver()
+
+
+_DRIVERS: Mapping[str, Callable[[], MachineDriver]] = {"qemu": _qemu, "fake": _fake}
 
 
 @cache

@@ -141,7 +141,9 @@ class Machine(Protocol):
         """Let the virtual CPUs run; idempotent."""
 
     def kill(self) -> None:
-        """SIGKILL, and return only when the kernel says (by the alive-lock) that the process is gone. Idempotent; never harms another process."""
+        """SIGKILL, and return only when the kernel says (by the alive-lock) that the process is gone. Idempotent; never harms another
+        process.
+        """
 
 
 class MachineDriver(Protocol):

@@ -57,7 +57,7 @@ class LocalBatch:
             finals = {key: path_of(self._root, key) for key in self._staged}
             for key, staged in self._staged.items():
                 with typed_errors(key):
-                    finals[key].parent.mkdir(mode=_MODE, parents=True, exist_ok=True)
+                    _make_directories(finals[key].parent, self._root)
                     os.link(staged, finals[key])
                 self._step("object_named")
             with typed_errors("objects"):
@@ -87,9 +87,12 @@ class LocalBackend:
     def __init__(self, root: Path | str):
         self.root = Path(root)
         with typed_errors(str(root)):
+            missing = [path for path in (self.root, *self.root.parents) if not path.exists()]
             self.root.mkdir(mode=_MODE, parents=True, exist_ok=True)
             for name in ("objects", "staging"):
                 (self.root / name).mkdir(mode=_MODE, exist_ok=True)
+            for path in missing:
+                sync_file(path.parent)  # or a power loss could take the whole store away
 
     def batch(self, step: Step = no_step) -> Batch:
         return LocalBatch(self.root, step)
@@ -147,6 +150,13 @@ class LocalBackend:
             for entry in os.scandir(staging):
                 removed += _remove_if_abandoned(Path(entry.path))
         return removed
+
+
+def _make_directories(directory: Path, root: Path) -> None:
+    """`directory` and what is missing between it and `root`, each with our mode (`parents=True` would use the default one)."""
+    if directory != root and not directory.is_dir():
+        _make_directories(directory.parent, root)
+        directory.mkdir(mode=_MODE, exist_ok=True)
 
 
 def path_of(root: Path, key: str) -> Path:

@@ -1,5 +1,6 @@
 """Disk, memory, and whether this host may use hardware acceleration."""
 
+import json
 import os
 import shutil
 from collections.abc import Iterator
@@ -55,4 +56,19 @@ def kvm() -> Iterator[Finding]:
     except OSError as error:
         yield warn("kvm", f"{device} cannot be opened ({error.strerror}): machines are emulated", "add this user to the group kvm")
         return
-    yield unknown("kvm", f"{device} opens, which is no proof; the first start boots an image under it and records what it proves")
+    proofs = proofs_of_this_boot(default_root())
+    if "kvm" in proofs:
+        yield ok("kvm", f"{device} opens, and a guest image has booted under it")
+    elif proofs:
+        yield warn("kvm", f"{device} opens, but no guest image booted under it: machines are emulated", "see whether nested KVM is allowed")
+    else:
+        yield unknown("kvm", f"{device} opens, which is no proof; the first start boots an image under it and records the result")
+
+
+def proofs_of_this_boot(root: Path) -> set[str]:
+    """`kvm` and `tcg`, as this root's workers have proved since the host started. Their file maps "boot, hypervisor, image" to one."""
+    boot = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
+    found: set[str] = set()
+    for file in root.glob("host/*/accelerators.json"):
+        found |= {answer for key, answer in json.loads(file.read_text()).items() if key.startswith(boot)}
+    return found

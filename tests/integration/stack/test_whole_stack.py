@@ -64,13 +64,14 @@ def test_a_foreign_host_name_is_refused(stack: RunningStack) -> None:
 
 def test_the_login_and_the_token_are_kept_private_and_never_logged(stack: RunningStack) -> None:
     paths = Paths(stack.root)
-    login = credentials.kept(paths, credentials.ADMIN)
-    assert login
+    logins = credentials.kept(paths)
+    assert logins
+    assert logins.password
     for file in paths.secrets.iterdir():
         assert file.stat().st_mode & 0o777 == 0o600
     logs = {file: file.read_text(errors="replace") for file in paths.logs.glob("*.log") if file.name != "stack.log"}
     assert logs
-    for secret in (login["password"], stack.token, (paths.secrets / "master_key").read_text().strip()):
+    for secret in (logins.password, stack.token, (paths.secrets / "master_key").read_text().strip()):
         assert [file for file, text in logs.items() if secret in text] == []
 
 

@@ -82,6 +82,21 @@ def test_a_process_that_ignores_the_signal_is_killed_at_its_deadline(tmp_path: P
     assert said == ["stubborn did not stop in time and is killed"]
 
 
+def test_a_second_signal_shortens_the_deadlines(tmp_path: Path, supervisor: Supervisor, said: list[str]) -> None:
+    before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)}
+    supervisor.catch_signals()
+    try:
+        script = "trap 'kill -TERM $PPID' TERM; touch up; while :; do sleep 0.05; done"
+        supervisor.start([shell("stubborn", script, tmp_path, ready="up", stop_seconds=100_000)])
+        supervisor.signals = 1  # the signal that asked for the stop
+        supervisor.stop()
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+    assert supervisor.signals == 2
+    assert said == ["stubborn did not stop in time and is killed"]
+
+
 def test_a_process_with_a_session_of_its_own_outlives_the_stop(tmp_path: Path, supervisor: Supervisor) -> None:
     """As a machine's QEMU does: only its parent is the supervisor's to end."""
     supervisor.start(

@@ -22,7 +22,9 @@ _process_vm_readv.argtypes = [ctypes.c_int, ctypes.c_void_p, ctypes.c_ulong, cty
 
 
 class PageCopier:
-    """Holds the buffer. Made before the machine stops: its first touch is paid for outside the pause, and memory does not grow with the guest."""
+    """Holds the buffer. Made before the machine stops: its first touch is paid for outside the pause, and memory does not grow with the
+    guest.
+    """
 
     def __init__(self) -> None:
         self._buffer = np.full(WINDOW_PAGES * PAGE_BYTES, 0xFF, dtype=np.uint8)
@@ -71,7 +73,7 @@ def _read(pid: int, addresses: npt.NDArray[np.int64], into: npt.NDArray[np.uint8
 
 
 def _write(fd: int, data: npt.NDArray[np.uint8], offset: int) -> None:
-    rest = memoryview(data)
+    rest = data.data
     while rest:
         written = os.pwrite(fd, rest, offset)
         rest, offset = rest[written:], offset + written

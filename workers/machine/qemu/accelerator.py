@@ -24,7 +24,8 @@ logger = logging.getLogger(__name__)
 def choose_accelerator(qemu: QemuBinary, image: GuestImage, proofs: Path, boot_under_kvm: Callable[[float], None]) -> Accelerator:
     """KVM if `boot_under_kvm(seconds)` returns, TCG if it raises MachineError; asked once per host boot, QEMU binary and image.
 
-    The answer is kept in the file `proofs`; a host that was too busy for the proof stays with TCG until that file is deleted or the host restarts.
+    The answer is kept in the file `proofs`; a host that was too busy for the proof stays with TCG until that file is deleted or the host
+    restarts.
     Of several workers that ask at once, one tries and the others wait for it.
     """
     if not os.access(KVM_DEVICE, os.R_OK | os.W_OK):

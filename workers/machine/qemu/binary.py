@@ -1,7 +1,5 @@
 """The QEMU binary: where it is and what it can do, asked of the binary itself and never derived from its version number."""
 
-import hashlib
-import os
 import re
 import shutil
 import subprocess
@@ -10,6 +8,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 
+from workers.machine.digests import FileVersion, file_sha256, file_version
 from workers.machine.driver import MachineError
 
 BINARIES = {"x86_64": "qemu-system-x86_64"}
@@ -40,27 +39,11 @@ def find_qemu(architecture: str) -> QemuBinary:
     if name is None:
         raise MachineError("hypervisor_missing", f"No machine driver for {architecture}; this one runs {', '.join(sorted(BINARIES))}.")
     path = find_program(name)
-    return _probe(path, *_file_version(path))
-
-
-def file_sha256(path: Path) -> str:
-    """Digest of a file, remembered while its modification time, size and inode stay as they are."""
-    return _sha256(path, *_file_version(path))
-
-
-def _file_version(path: Path) -> tuple[int, int, int]:
-    stat = os.stat(path)
-    return stat.st_mtime_ns, stat.st_size, stat.st_ino
-
-
-@lru_cache(maxsize=64)
-def _sha256(path: Path, _mtime: int, _size: int, _inode: int) -> str:
-    with open(path, "rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
+    return _probe(path, file_version(path))
 
 
 @lru_cache(maxsize=8)
-def _probe(path: Path, _mtime: int, _size: int, _inode: int) -> QemuBinary:
+def _probe(path: Path, _version: FileVersion) -> QemuBinary:
     versions = MACHINE_PATTERN.findall(_ask(path, "-machine", "help"))
     if not versions:
         raise MachineError("hypervisor_missing", f"{path} offers no versioned q35 machine type.")

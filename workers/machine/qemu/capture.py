@@ -20,6 +20,7 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
+from workers import crash
 from workers.machine.driver import PAGE_BYTES, Capture, MachineError
 from workers.machine.memory.copy import PageCopier
 from workers.machine.memory.mapping import find_mapping
@@ -34,6 +35,7 @@ from workers.machine.qemu.vcpus import run_vcpus, stop_vcpus
 QUIET_SECONDS = 15.0
 SAVE_DEVICES_SECONDS = 60.0
 ROOM_BYTES = 64 * 1024 * 1024  # beyond the pages: device state, the next overlay's tables, pages written until the stop
+ALMOST_FULL_BYTES = 1024 * 1024
 PAGES_NAME, DEVICES_NAME = "pages", "devices"
 
 
@@ -67,13 +69,15 @@ class _Clock:
 
 def capture(subject: Subject, staging: Path, continue_after: bool) -> Capture:
     """The contract's `capture`. What it wrote into `staging` is removed again if it fails."""
+    if not staging.is_dir() or any(staging.iterdir()):
+        raise MachineError("capture_failed", f"{staging} is not an empty directory. Nothing was saved and the machine was not stopped.")
     try:
         with Monitor(subject.runtime, OPERATIONS_SOCKET) as monitor:
             return _capture(monitor, subject, staging, continue_after)
     except (MonitorError, MonitorSilent, OSError, MachineError) as error:
         for name in (PAGES_NAME, DEVICES_NAME):
             (staging / name).unlink(missing_ok=True)
-        raise _as_capture_error(error, subject, staging) from error
+        raise _as_capture_error(error, subject) from error
 
 
 def _capture(monitor: Monitor, subject: Subject, staging: Path, continue_after: bool) -> Capture:
@@ -84,19 +88,25 @@ def _capture(monitor: Monitor, subject: Subject, staging: Path, continue_after: 
         source = stack.enter_context(_open_source(subject, staging / PAGES_NAME))
         source.reserve(staging, subject.runtime)
         next_overlay = add_next_overlay(monitor, subject.runtime, subject.disk_bytes or 0, overlays) if overlays else None
+        crash.reach("overlay_prepared")
         stack.enter_context(still(monitor, subject.runtime, time.monotonic() + QUIET_SECONDS, guest_runs=was_running))
         switched = False
         try:
             with clock.part("stop"):
                 stop_vcpus(monitor)
+            crash.reach("stopped")
             with clock.part("devices"):
-                monitor.call("xen-save-devices-state", SAVE_DEVICES_SECONDS, filename=str((staging / DEVICES_NAME).resolve()), live=False)
+                arguments = {"filename": str((staging / DEVICES_NAME).resolve()), "live": False}
+                monitor.call("xen-save-devices-state", arguments, SAVE_DEVICES_SECONDS)
+            crash.reach("devices_saved")
             with clock.part("disk"):
                 if next_overlay is not None:
-                    monitor.call("blockdev-snapshot", node=overlays[-1].stem, overlay=f"overlay-{next_overlay}")
+                    monitor.call("blockdev-snapshot", {"node": overlays[-1].stem, "overlay": f"overlay-{next_overlay}"})
                     switched = True
+            crash.reach("disk_switched")
             with clock.part("pages"):
                 pages = source.copy_written()
+            crash.reach("pages_copied")
         except BaseException:
             if was_running:
                 run_vcpus(monitor)
@@ -106,6 +116,7 @@ def _capture(monitor: Monitor, subject: Subject, staging: Path, continue_after: 
         with clock.part("continue"):
             if continue_after:
                 run_vcpus(monitor)
+        crash.reach("continued")
     return Capture(
         page_numbers=pages,
         pages=staging / PAGES_NAME,
@@ -159,11 +170,14 @@ def _open_source(subject: Subject, pages_path: Path) -> Iterator[_Source]:
         yield _Source(subject, pidfd, pagemap, out)
 
 
-def _as_capture_error(error: Exception, subject: Subject, staging: Path) -> MachineError:
+def _as_capture_error(error: Exception, subject: Subject) -> MachineError:
     if isinstance(error, MachineError) and error.code in ("no_space", "machine_dead", "capture_failed"):
         return error
-    full = isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT)
-    # QEMU names no cause for a state file that it could not write
-    if full or (isinstance(error, MonitorError) and min(shutil.disk_usage(path).free for path in (staging, subject.runtime)) < 1024 * 1024):
-        return MachineError("no_space", f"The disk is full: {error}. Nothing was saved and the machine goes on as before; free some space and save again.")
+    if (isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT)) or _is_full(error, subject.runtime):
+        return MachineError("no_space", f"The disk is full: {error}. Nothing was saved and the machine goes on as before; free some space, save again.")
     return as_machine_error(error, "capture_failed", subject.runtime, "Nothing was saved")
+
+
+def _is_full(error: Exception, runtime: Path) -> bool:
+    """QEMU tells the cause of a file that it could not open, and none for one that it could not write to its end."""
+    return isinstance(error, MonitorError) and ("No space left" in str(error) or shutil.disk_usage(runtime).free < ALMOST_FULL_BYTES)

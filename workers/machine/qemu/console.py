@@ -11,12 +11,12 @@ from workers.machine.qemu.monitor import Monitor
 from workers.machine.runtime import write_atomically
 
 LOG_NAME = "console.log"
-TAIL_CHARACTERS = 1500
+TAIL_CHARACTERS = 4000  # the trace of a kernel panic
 
 
 def console_tail(monitor: Monitor, runtime: Path) -> str:
     """The last lines that the guest printed, as plain text. Raises MonitorError, MonitorSilent."""
-    fresh = monitor.call("ringbuf-read", device=CONSOLE_ID, size=CONSOLE_BYTES, format="base64")
+    fresh = monitor.call("ringbuf-read", {"device": CONSOLE_ID, "size": CONSOLE_BYTES, "format": "base64"})
     log = runtime / LOG_NAME
     before = log.read_bytes() if log.exists() else b""
     whole = (before + base64.b64decode(str(fresh)))[-CONSOLE_BYTES:]

@@ -25,7 +25,9 @@ def overlay_name(number: int) -> str:
 
 
 def create_overlay(path: Path, backing: Path, backing_format: str, disk_bytes: int, failure_code: str) -> None:
-    """An empty overlay. The backing name in its header is for people and tools: QEMU is always told the chain itself. Raises `failure_code`, `no_space`."""
+    """An empty overlay. The backing name in its header is for people and tools: QEMU is always told the chain itself. Raises
+    `failure_code`, `no_space`.
+    """
     arguments = ["create", "-q", "-u", "-f", "qcow2", "-o", OVERLAY_OPTIONS, "-F", backing_format, "-b", str(backing), str(path), str(disk_bytes)]
     try:
         run_bounded([str(find_program("qemu-img")), *arguments], failure_code, CREATE_SECONDS)
@@ -95,14 +97,14 @@ def add_next_overlay(monitor: Monitor, runtime: Path, image_bytes: int, live: li
         remove_unused_overlay(monitor, runtime, number_of[path])
     number = number_of[live[-1]] + 1
     create_overlay(runtime / overlay_name(number), Path(live[-1].name), "qcow2", image_bytes, "capture_failed")
-    monitor.call("blockdev-add", **overlay_node(number, backing=None))
+    monitor.call("blockdev-add", overlay_node(number, backing=None))
     return number
 
 
 def remove_unused_overlay(monitor: Monitor, runtime: Path, number: int) -> None:
     """QEMU refuses to remove a node that is in use; then the file stays too."""
     try:
-        monitor.call("blockdev-del", node_name=f"overlay-{number}")
+        monitor.call("blockdev-del", {"node-name": f"overlay-{number}"})
     except MonitorError as error:
         if "Failed to find node" not in str(error):
             raise MachineError("capture_failed", f"The prepared overlay {number} of {runtime} cannot be removed: {error}") from error

@@ -24,7 +24,8 @@ PROOF_MEMORY_BYTES = 256 * 1024 * 1024
 class QemuDriver:
     """`proofs`: a file of this host in which the accelerator's proof is kept. `proof_image`: what is booted to prove it.
 
-    Without an image nothing is proved and TCG is used. All workers of a host must be given the same image, for the accelerator is part of the pin.
+    Without an image nothing is proved and TCG is used. All workers of a host must be given the same image, for the accelerator is part
+    of the pin.
     """
 
     name = DRIVER_NAME

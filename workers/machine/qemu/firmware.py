@@ -2,8 +2,9 @@
 
 import hashlib
 
+from workers.machine.digests import file_sha256
 from workers.machine.driver import MachineError
-from workers.machine.qemu.binary import QemuBinary, file_sha256
+from workers.machine.qemu.binary import QemuBinary
 
 # The BIOS; the ROMs that start a kernel given with -kernel (bzImage, PVH); the APIC helper that is loaded for every PC.
 REQUIRED = ("bios-256k.bin", "linuxboot_dma.bin", "kvmvapic.bin")

@@ -30,8 +30,10 @@ def converse(
 ) -> T:
     """Connect, synchronise, and return what `work` made of the connection; from the start again if it raised NoAnswer.
 
-    `deadline` is monotonic. `between` runs after each failed attempt and may raise to give up. `held` serves the first attempt and is closed. Work that
-    must not be repeated turns its NoAnswer into something else. Raises `guest_silent` (no usable answer in time), `machine_dead`, and what `work` raises.
+    `deadline` is monotonic. `between` runs after each failed attempt and may raise to give up. `held` serves the first attempt and is
+    closed. Work that
+    must not be repeated turns its NoAnswer into something else. Raises `guest_silent` (no usable answer in time), `machine_dead`, and
+    what `work` raises.
     """
     attempt_seconds = SHORT_ATTEMPT_SECONDS
     while True:

@@ -1,4 +1,5 @@
-"""One connection to the guest's agent (qemu-ga). What it reads was written by the guest and is taken for hostile: bounded, checked, never evaluated.
+"""One connection to the guest's agent (qemu-ga). What it reads was written by the guest and is taken for hostile: bounded, checked,
+never evaluated.
 
 One client at a time: an flock in the runtime directory orders the workers' threads and processes. A connection begins with
 guest-sync-delimited, so that bytes of before a resume, of a timeout or of a client that died are passed over.
@@ -33,7 +34,9 @@ class NoAnswer(Exception):
 
 
 def lock_channel(runtime: Path, deadline: float) -> BinaryIO:
-    """Until the returned file is closed nobody else talks to the guest. Raises `guest_silent` if another does until the deadline (monotonic)."""
+    """Until the returned file is closed nobody else talks to the guest. Raises `guest_silent` if another does until the deadline
+    (monotonic).
+    """
     try:
         lock = open(runtime / LOCK_NAME, "ab")
     except (FileNotFoundError, NotADirectoryError) as error:
@@ -61,7 +64,9 @@ class GuestConnection:
         self._sock = sock
 
     def synchronise(self, deadline: float) -> None:
-        """The sentinel byte makes the agent drop a half-read request; its answer comes after a sentinel, and what lies before that is stale."""
+        """The sentinel byte makes the agent drop a half-read request; its answer comes after a sentinel, and what lies before that is
+        stale.
+        """
         number = secrets.randbits(31)
         self._send(SENTINEL + _encode("guest-sync-delimited", {"id": number}), deadline)
         received, passed = b"", 0

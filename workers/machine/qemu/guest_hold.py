@@ -1,9 +1,11 @@
 """The guest's channel held open: while a machine is saved, and from before a resume until the guest is greeted.
 
-An agent whose host side is closed looks for it ten times a second, asleep in between. One that was saved with an open channel and is resumed with an
+An agent whose host side is closed looks for it ten times a second, asleep in between. One that was saved with an open channel and is
+resumed with an
 open channel waits for input instead, and answers at once.
 
-While a machine is saved nothing may be on its way between host and guest: a byte, an opening or a closing that QEMU handles after it has written
+While a machine is saved nothing may be on its way between host and guest: a byte, an opening or a closing that QEMU handles after it has
+written
 the device state changes the guest's memory, which would then not belong to that state.
 """
 
@@ -57,7 +59,9 @@ def open_channel(runtime: Path, deadline: float) -> HeldChannel:
 
 
 def open_before_resume(monitor: Monitor, runtime: Path) -> HeldChannel:
-    """Connected as far as QEMU's device is concerned, so that a state saved with an open channel finds it open. Raises as `open_channel`, MonitorError."""
+    """Connected as far as QEMU's device is concerned, so that a state saved with an open channel finds it open. Raises as
+    `open_channel`, MonitorError.
+    """
     channel = open_channel(runtime, time.monotonic() + CONNECT_SECONDS)
     try:
         _wait_until(monitor, connected=True)
@@ -69,7 +73,9 @@ def open_before_resume(monitor: Monitor, runtime: Path) -> HeldChannel:
 
 @contextmanager
 def still(monitor: Monitor, runtime: Path, deadline: float, guest_runs: bool) -> Iterator[None]:
-    """Nothing is on its way to or from the guest, and nobody sends anything, until this is left. Raises `guest_silent`, `machine_dead`, `capture_failed`."""
+    """Nothing is on its way to or from the guest, and nobody sends anything, until this is left. Raises `guest_silent`, `machine_dead`,
+    `capture_failed`.
+    """
     with lock_channel(runtime, deadline):
         sock = _synchronised(runtime) if guest_runs else None
         try:

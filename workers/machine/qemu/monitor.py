@@ -9,7 +9,7 @@ import asyncio
 import logging
 import socket
 import time
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Mapping
 from pathlib import Path
 from types import TracebackType
 from typing import Self, TypeVar
@@ -62,15 +62,14 @@ class Monitor:
         finally:
             self._loop.close()
 
-    def call(self, command: str, /, timeout_seconds: float | None = None, **arguments: object) -> object:
+    def call(self, command: str, arguments: Mapping[str, object] | None = None, timeout_seconds: float | None = None) -> object:
         """The command's return value. Raises MonitorError or MonitorSilent; after MonitorSilent the connection must not be used again."""
-        named = {name.replace("_", "-"): value for name, value in arguments.items()}
-        return self._run(self._client.execute(command, named or None), timeout_seconds or self._timeout)
+        return self._run(self._client.execute(command, arguments), timeout_seconds or self._timeout)
 
     def send_descriptor(self, name: str, fd: int) -> None:
         """Give QEMU a copy of an open file under a name (`getfd`)."""
         self._client.send_fd_scm(fd)
-        self.call("getfd", fdname=name)
+        self.call("getfd", {"fdname": name})
 
     def status(self) -> str:
         answer = self.call("query-status")
@@ -88,7 +87,9 @@ class Monitor:
 
 
 def wait_for_monitor(runtime: Path, socket_name: str, deadline: float) -> Monitor:
-    """A monitor of a process that is just starting, not yet entered. Raises MonitorSilent if the process ends or the time (monotonic) is over."""
+    """A monitor of a process that is just starting, not yet entered. Raises MonitorSilent if the process ends or the time (monotonic) is
+    over.
+    """
     while True:
         try:
             return Monitor(runtime, socket_name, sock=connect(runtime, socket_name, 1.0))

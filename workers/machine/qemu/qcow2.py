@@ -2,9 +2,11 @@
 
 An assembled disk holds only the units that differ from the image, so assembling it copies nothing of the image.
 
-    cluster 0: header, extension "backing format", backing name | L1 table | data and L2 tables as they come | refcount blocks | refcount table
+    cluster 0: header, extension "backing format", backing name | L1 table | data and L2 tables as they come | refcount blocks | refcount
+    table
 
-Every cluster is used exactly once, so every reference count is 1 and the counts need no bookkeeping. Memory: the L1 table (8 bytes for 2 MiB of disk),
+Every cluster is used exactly once, so every reference count is 1 and the counts need no bookkeeping. Memory: the L1 table (8 bytes for 2
+MiB of disk),
 one L2 table, one write buffer. The layout is that of docs/interop/qcow2.txt in QEMU's source.
 """
 
@@ -27,7 +29,8 @@ BACKING_NAME_LIMIT = 1023
 def write_overlay(path: Path, disk_bytes: int, base: Path, units: Iterable[tuple[int, bytes | None]]) -> None:
     """Make `path`, a disk of `disk_bytes` that reads as `base` (raw) except for `units`.
 
-    `units`: (unit number, its 4096 bytes, or None for zeros), in ascending order without repetition. Raises ValueError for anything else and OSError
+    `units`: (unit number, its 4096 bytes, or None for zeros), in ascending order without repetition. Raises ValueError for anything else
+    and OSError
     where the file cannot be written; a part of the file may then be left. Nothing is synced: the caller syncs and renames.
     """
     if disk_bytes <= 0 or disk_bytes % CLUSTER:

@@ -41,13 +41,15 @@ def resume(
 
 
 def _load_devices(monitor: Monitor, devices: Path, deadline: float) -> None:
-    """QEMU gets the open file and never a path or a shell's command. A state that it cannot load ends the process (7.2) or the migration (later)."""
+    """QEMU gets the open file and never a path or a shell's command. A state that it cannot load ends the process (7.2) or the migration
+    (later).
+    """
     fd = os.open(devices, os.O_RDONLY | os.O_CLOEXEC)
     try:
         monitor.send_descriptor("devices", fd)
     finally:
         os.close(fd)
-    monitor.call("migrate-incoming", uri="fd:devices")
+    monitor.call("migrate-incoming", {"uri": "fd:devices"})
     while (status := monitor.status()) == "inmigrate":
         if time.monotonic() > deadline:
             raise MachineError("resume_failed", "The device state was not loaded in time.")

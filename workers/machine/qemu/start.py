@@ -31,7 +31,8 @@ class Start:
     def launch(self, argv: Sequence[str], record: Mapping[str, object]) -> None:
         """Record what is about to live here, start it, then record which process it is. Raises OSError.
 
-        The process's errors are read only if the start fails. Afterwards nobody listens and QEMU, which ignores SIGPIPE, loses what it says:
+        The process's errors are read only if the start fails. Afterwards nobody listens and QEMU, which ignores SIGPIPE, loses what it
+        says:
         a file could be filled by a guest that provokes warnings.
         """
         assert self._lock_fd is not None
@@ -75,7 +76,8 @@ class Start:
 def starting(runtime: Path, failure_code: str) -> Iterator[Start]:
     """The start of a machine. Whatever is raised inside, the process is killed and the directory removed before it goes on.
 
-    A failure becomes MachineError with `failure_code` (or `no_space`, `bad_image`, `hypervisor_missing`) and the last words of QEMU and the guest.
+    A failure becomes MachineError with `failure_code` (or `no_space`, `bad_image`, `hypervisor_missing`) and the last words of QEMU and
+    the guest.
     """
     start = Start(runtime, claim(runtime, failure_code))
     try:

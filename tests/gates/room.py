@@ -1,0 +1,166 @@
+"""A whole stack to prove gates in, and a session in it whose program can be told from any other."""
+
+import hashlib
+import os
+import signal
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from keepstate_site.client import Client, Refused
+from keepstate_site.demo.run import machine_pids
+from keepstate_site.stack.client import running
+from tests.support.waiting import until, until_gone
+
+IMAGES = Path(os.environ.get("KEEPSTATE_IMAGES") or Path(__file__).resolve().parents[2] / "var" / "images")
+
+#: A program for the smallest guest: a nonce that only its memory holds, and a count.
+COUNTER = (
+    "nonce=$(head -c 8 /dev/urandom | od -An -tx1 | tr -d ' \\n'); n=0; "
+    'while :; do n=$((n+1)); echo "$n $nonce" > /run/status.new; mv /run/status.new /run/status; sleep 0.02; done'
+)
+
+
+@dataclass
+class Room:
+    client: Client
+    root: Path
+    crash_file: Path
+
+    def start(self, image: str = "tiny", **wanted: Any) -> "Subject":
+        created = self.client.do("POST", "/api/sessions", {"Image": image, **wanted})
+        subject = Subject(self, created["id"])
+        subject.exec(f"({COUNTER}) >/dev/null 2>&1 </dev/null &")
+        until(lambda: subject.status()[0] > 0, 30, "the guest's program counts")
+        return subject
+
+    def crash_at(self, step: str) -> None:
+        """The next worker that reaches the step kills itself there."""
+        replacement = self.crash_file.with_suffix(".new")
+        replacement.write_text(step)
+        os.replace(replacement, self.crash_file)
+
+    def crashed(self) -> bool:
+        return not self.crash_file.exists()
+
+    def worker_pids(self, kind: str) -> list[int]:
+        """Every process of that worker of this stack."""
+        return [pid for pid in map(int, filter(str.isdecimal, os.listdir("/proc"))) if self._is_worker(pid, kind)]
+
+    def kill_workers(self, kind: str) -> int:
+        killed = self.worker_pids(kind)
+        for pid in killed:
+            _kill(pid)
+        for pid in killed:
+            until_gone(pid, 10)
+        return len(killed)
+
+    def objects(self) -> dict[Path, str]:
+        """Every stored object with its digest."""
+        return {path: hashlib.sha256(path.read_bytes()).hexdigest() for path in (self.root / "store").rglob("*") if path.is_file()}
+
+    def operation(self, operation_id: str) -> dict[str, Any]:
+        found: dict[str, Any] = self.client.get(f"/api/operations/{operation_id}")
+        return found
+
+    def _is_worker(self, pid: int, kind: str) -> bool:
+        try:
+            words = Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")
+            mine = f"KEEPSTATE_VAR={self.root}".encode() in Path(f"/proc/{pid}/environ").read_bytes().split(b"\0")
+        except OSError:
+            return False
+        return mine and b"run_worker" in words and kind.encode() in words
+
+
+@dataclass
+class Subject:
+    """A session under proof."""
+
+    room: Room
+    id: str
+
+    def exec(self, command: str) -> dict[str, Any]:
+        return self.room.client.exec(self.id, command)
+
+    def status(self) -> tuple[int, str]:
+        """(count, nonce) as the guest's program wrote them last; (0, "") before its first."""
+        words = self.exec("cat /run/status")["stdout"].split()
+        return (int(words[0]), words[1]) if len(words) == 2 else (0, "")
+
+    def save(self, *, stop: bool = False) -> dict[str, Any]:
+        return self.room.client.do("POST", f"/api/sessions/{self.id}/checkpoint", {"Stop": stop})
+
+    def resume(self, checkpoint: str | None = None) -> dict[str, Any]:
+        return self.room.client.do("POST", f"/api/sessions/{self.id}/resume", {"Checkpoint": checkpoint} if checkpoint else {})
+
+    def ask(self, path: str, body: dict[str, Any]) -> str:
+        """Ask without waiting: the operation's id."""
+        _, answer = self.room.client.call("POST", f"/api/sessions/{self.id}/{path}", body)
+        return str(answer["operation_id"])
+
+    def ended(self, operation_id: str) -> dict[str, Any]:
+        """The operation once it has ended, however it did."""
+        try:
+            self.room.client.wait(operation_id)
+        except Refused:
+            pass
+        return self.room.operation(operation_id)
+
+    def pids(self) -> list[int]:
+        return machine_pids(self.room.root, self.id)
+
+    def kill(self) -> int:
+        """SIGKILL the hypervisor. There must be exactly one: a gate judges no empty evidence."""
+        (pid,) = self.pids()
+        os.kill(pid, signal.SIGKILL)
+        until_gone(pid, 10)
+        return pid
+
+    def state(self) -> str:
+        return str(self.room.client.get(f"/api/v2/sessions/{self.id}")["runtime_state"])
+
+    def checkpoints(self) -> list[dict[str, Any]]:
+        found: list[dict[str, Any]] = self.room.client.get(f"/api/v2/sessions/{self.id}/checkpoints")["items"]
+        return found
+
+    def delete(self) -> None:
+        self.room.client.do("DELETE", f"/api/sessions/{self.id}?force=1")
+
+
+@contextmanager
+def room(root: Path, *, sabotage: str | None = None) -> Iterator[Room]:
+    """A stack of its own below `root`; with `sabotage`, one whose named mechanism is switched off (tests/sabotage)."""
+    crash_file = root / "crash"
+    env = {
+        "KEEPSTATE_IMAGES": str(IMAGES),
+        "KEEPSTATE_LEASE_SECONDS": "3",
+        "KEEPSTATE_SWEEP_SECONDS": "1",
+        "KEEPSTATE_CRASH_FILE": str(crash_file),
+    }
+    if sabotage:
+        env |= {"DJANGO_SETTINGS_MODULE": "tests.sabotage.settings", "KEEPSTATE_SABOTAGE": sabotage}
+    with running(root / "var", env=env) as stack:
+        opened = Room(Client(stack.url, stack.token), stack.root, crash_file)
+        try:
+            yield opened
+        finally:
+            _delete_all(opened)
+
+
+def _delete_all(opened: Room) -> None:
+    """A stack that stops leaves its machines running, as it should; a test's must go."""
+    for row in opened.client.get("/api/v2/sessions?source=fleet&limit=200")["items"]:
+        try:
+            Subject(opened, row["id"]).delete()
+        except (Refused, TimeoutError):
+            for pid in machine_pids(opened.root, row["id"]):
+                _kill(pid)
+
+
+def _kill(pid: int) -> None:
+    try:
+        os.kill(pid, signal.SIGKILL)
+    except ProcessLookupError:
+        return

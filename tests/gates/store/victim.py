@@ -1,0 +1,99 @@
+"""A process that saves a checkpoint and dies of SIGKILL at a named step, keeping a journal of what it made durable.
+
+The journal stands for the disk's own memory: it notes, after each fsync or syncfs that really returned, which files' bytes and which
+directories' names a power loss would spare. Run as `python -m tests.gates.store.victim STORE JOURNAL PARENT STEP TIMES SABOTAGE`.
+"""
+
+import json
+import os
+import signal
+import stat
+import sys
+from pathlib import Path
+
+from checkpoints_app.store import LocalBackend, load_manifest, packer
+from checkpoints_app.store.backends import durable, local
+from tests.gates.store.moments import NEXT, PACK_UNITS, WRITTEN
+from tests.store_kit import ACCOUNT, KEYS, save
+
+replace = setattr  # of what belongs to the product, in this process alone
+
+
+class Journal:
+    def __init__(self, path: Path, root: Path):
+        self._file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+        self._root = root
+
+    def note(self, path: Path) -> None:
+        """These bytes, or these names, are durable now."""
+        info = path.stat()
+        names = sorted(os.listdir(path)) if stat.S_ISDIR(info.st_mode) else None
+        os.write(self._file, json.dumps({"inode": info.st_ino, "names": names}).encode() + b"\n")
+
+    def note_everything(self) -> None:
+        for path in (self._root, *self._root.rglob("*")):
+            self.note(path)
+
+
+def watch_syncs(journal: Journal) -> None:
+    fsync, libc = os.fsync, durable._libc
+
+    def noted_fsync(descriptor: int) -> None:
+        fsync(descriptor)
+        journal.note(Path(os.readlink(f"/proc/self/fd/{descriptor}")))
+
+    class NotedLibrary:
+        def syncfs(self, descriptor: int) -> int:
+            result: int = libc.syncfs(descriptor)
+            journal.note_everything()
+            return result
+
+    replace(os, "fsync", noted_fsync)
+    replace(durable, "_libc", NotedLibrary())
+
+
+def sabotage(kind: str) -> None:
+    """The faults that the gate must notice."""
+    if kind == "nothing_synced":
+        for module, name in ((local, "sync_file"), (local, "sync_file_system"), (durable, "sync_file")):
+            replace(module, name, lambda path: None)
+    elif kind == "named_before_synced":
+        replace(local.LocalBatch, "_sync_bytes", lambda self: None)
+    elif kind == "directories_not_synced":
+        replace(local, "sync_directories", lambda directories, root: None)
+    elif kind == "manifest_before_packs":
+        publish = local.LocalBatch.publish
+        held_back: list[local.LocalBatch] = []
+
+        def publish_in_wrong_order(self: local.LocalBatch) -> None:
+            if not held_back:
+                held_back.append(self)
+                return
+            publish(self)
+
+        replace(local.LocalBatch, "publish", publish_in_wrong_order)
+        replace(local.LocalBatch, "discard", lambda self: None)
+
+
+def main() -> None:
+    root, journal, parent_id, step, times, kind = sys.argv[1:]
+    backend = LocalBackend(root)
+    noted = Journal(Path(journal), Path(root))
+    noted.note_everything()  # what was there before survives
+    sabotage(kind)
+    replace(packer, "PACK_UNITS", PACK_UNITS)
+    watch_syncs(noted)
+    left = int(times)
+
+    def die_at(name: str) -> None:
+        nonlocal left
+        if name == step:
+            left -= 1
+            if left == 0:
+                os.kill(os.getpid(), signal.SIGKILL)
+
+    save(backend, load_manifest(backend, KEYS, ACCOUNT, parent_id), NEXT, WRITTEN, step=die_at)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,72 @@
+"""Gate 1: memory survives kill -9 of the hypervisor."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from keepstate_site.demo.agent import PROGRAM, STATUS, Simulation
+from tests.gates.room import Room, Subject, room
+from tests.support.waiting import until
+
+pytestmark = [pytest.mark.vm, pytest.mark.timeout(300)]
+CYCLES = 3
+
+
+def prove_memory(subject: Subject, evidence: dict[str, Any]) -> None:
+    """Save, kill, resume: the nonce drawn at the program's start stays and its count goes on from the save; three times."""
+    nonces, counts = set(), []
+    for _ in range(CYCLES):
+        subject.save()
+        at_save, nonce = subject.status()
+        nonces.add(nonce)
+        subject.kill()
+        subject.resume()
+        until(lambda: subject.status()[0] > 0, 30, "the guest's program counts after the resume")
+        count, nonce = subject.status()
+        nonces.add(nonce)
+        counts.append((at_save, count))
+    evidence |= {"cycles": CYCLES, "counts_at_save_and_after": counts, "nonces": len(nonces)}
+    assert len(nonces) == 1, "the program after the resume is the one that was saved"
+
+
+@pytest.mark.gate("1", "Memory survives kill -9 of the hypervisor: a nonce drawn at start stays and a counter goes on, three times running")
+def test_a_nonce_stays_and_a_counter_goes_on_across_kill_minus_nine(gate_room: Room, evidence: dict[str, Any]) -> None:
+    subject = gate_room.start()
+    prove_memory(subject, evidence)
+    subject.delete()
+
+
+@pytest.mark.gate("1", "A 48 MiB heap equals an independent simulation of it after kill -9 and resume")
+def test_a_heap_equals_its_independent_simulation_after_kill_minus_nine(gate_room: Room, evidence: dict[str, Any]) -> None:
+    subject = Subject(gate_room, gate_room.client.do("POST", "/api/sessions", {"Image": "debian-python", "Memory": 512})["id"])
+    gate_room.client.do(
+        "POST",
+        f"/api/sessions/{subject.id}/exec",
+        {"Argv": ["/bin/sh", "-c", 'python3 -c "$0" >/dev/null 2>&1 </dev/null &', PROGRAM], "Timeout": 20},
+    )
+    until(lambda: _report(subject), 60, "the agent reports")
+    simulation, equal = Simulation(), []
+    for _ in range(CYCLES):
+        subject.save()
+        subject.kill()
+        subject.resume()
+        first = _report(subject)[0]
+        until(lambda first=first: _report(subject)[0] > first, 60, "the agent reports after the resume")
+        step, checksum = _report(subject)
+        equal.append((step, checksum == simulation.checksum(step)))
+    evidence |= {"steps_and_equal": equal}
+    assert all(same for _, same in equal)
+    subject.delete()
+
+
+def _report(subject: Subject) -> tuple[int, str]:
+    words = subject.exec(f"cat {STATUS}")["stdout"].split()
+    return (int(words[0]), words[1]) if len(words) == 3 else (0, "")
+
+
+def test_gate_1_fails_when_a_resume_boots_afresh(tmp_path: Path) -> None:
+    with room(tmp_path, sabotage="resume_boots_afresh") as sabotaged:
+        subject = sabotaged.start()
+        with pytest.raises(AssertionError):
+            prove_memory(subject, {})

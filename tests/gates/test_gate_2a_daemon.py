@@ -1,0 +1,60 @@
+"""Gate 2a: the daemon carries sessions across kill and resume, twenty times running, and is itself killed on the way."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.gates.room import Room, Subject, room
+from tests.support.waiting import until
+
+pytestmark = [pytest.mark.vm, pytest.mark.timeout(400)]
+CYCLES = 20
+
+
+def prove_cycles(opened: Room, subject: Subject, cycles: int, evidence: dict[str, Any]) -> None:
+    """Each cycle: save, kill the hypervisor (and each fourth time the worker that could have kept state), resume.
+
+    The count never falls behind its save.
+    """
+    nonce, killed, resumed_seconds = subject.status()[1], 0, []
+    for cycle in range(cycles):
+        at_save, _ = subject.status()
+        subject.save()
+        subject.kill()
+        if cycle % 4 == 3:
+            killed += opened.kill_workers("vm")
+        resumed_seconds.append(subject.resume()["answered_seconds"])
+        count, after = subject.status()
+        assert after == nonce, f"cycle {cycle}: another program runs than the one that was saved"
+        assert count >= at_save, f"cycle {cycle}: the count fell from {at_save} to {count}"
+    evidence |= {"cycles": cycles, "worker_processes_killed": killed, "resume_seconds": sorted(resumed_seconds)}
+    assert killed > 0, "the daemon was killed on the way"
+
+
+@pytest.mark.gate("2a", "A session is carried across kill -9 of its hypervisor twenty times running, the worker killed every fourth time")
+def test_twenty_cycles_running_lose_nothing(gate_room: Room, evidence: dict[str, Any]) -> None:
+    subject = gate_room.start()
+    prove_cycles(gate_room, subject, CYCLES, evidence)
+    subject.delete()
+
+
+@pytest.mark.gate("2a", "A machine outlives the kill -9 of every worker, and is adopted: the same process answers afterwards")
+def test_a_machine_outlives_its_workers_and_is_adopted(gate_room: Room, evidence: dict[str, Any]) -> None:
+    subject = gate_room.start()
+    before = subject.pids()
+    killed = gate_room.kill_workers("vm") + gate_room.kill_workers("io")
+    count, nonce = subject.status()
+    assert killed >= 2
+    assert subject.pids() == before
+    until(lambda: subject.status()[0] > count, 10, "the program counts on")
+    assert subject.status()[1] == nonce
+    evidence |= {"worker_processes_killed": killed, "hypervisor_pid_same": True}
+    subject.delete()
+
+
+def test_gate_2a_fails_when_saves_store_nothing_new(tmp_path: Path) -> None:
+    with room(tmp_path, sabotage="saves_nothing_new") as sabotaged:
+        subject = sabotaged.start()
+        with pytest.raises(AssertionError):
+            prove_cycles(sabotaged, subject, 8, {})

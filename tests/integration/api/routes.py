@@ -1,0 +1,50 @@
+"""Every route of the API as the URL patterns have it, with a request that is in order but for who asks."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, cast
+
+from checkpoints_app.api import urls as checkpoint_urls
+from sessions_app.api import urls as session_urls
+
+BODIES: dict[str, Any] = {
+    "sessions": {"Image": "tiny"},
+    "session-checkpoint": {"Stop": True},
+    "session-resume": {},
+    "session-exec": {"Cmd": "true"},
+    "session-pause": {},
+    "session-resume-v2": {},
+    "token-revoke": {},
+}
+PUBLIC = frozenset({"capabilities-public"})
+
+
+@dataclass(frozen=True)
+class Route:
+    name: str
+    method: str
+    pattern: str
+
+    def path(self, *, session: str, operation: str) -> str:
+        filled = self.pattern.replace("<str:session_id>", session).replace("<str:operation_id>", operation)
+        return "/" + filled + ("?force=1" if self.method == "DELETE" else "")
+
+    @property
+    def body(self) -> Any:
+        return BODIES[self.name] if self.method == "POST" else None
+
+    @property
+    def names_a_record(self) -> bool:
+        return "<" in self.pattern
+
+
+def routes() -> Iterator[Route]:
+    for url in [*session_urls.urlpatterns, *checkpoint_urls.urlpatterns]:
+        view = cast("Any", url.callback).view_class
+        for method in ("GET", "POST", "PUT", "PATCH", "DELETE"):
+            if hasattr(view, method.lower()):
+                yield Route(str(url.name), method, str(url.pattern))
+
+
+def label(route: Route) -> str:
+    return f"{route.method} {route.pattern}"

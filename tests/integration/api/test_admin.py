@@ -1,0 +1,87 @@
+"""The admin shows rows and changes none behind a service's back; it shows no secret and costs no query per row."""
+
+from typing import Any
+
+import pytest
+from django.contrib import admin
+from django.contrib.admin.utils import quote
+from django.db import connection
+from django.test import Client
+from django.test.utils import CaptureQueriesContext
+from django.urls import reverse
+
+from checkpoints_app.models import Pack
+from sessions_app.models import ApiToken
+from sessions_app.services import token as tokens
+from tests.support.fleet import Tenant, boot_asked, checkpoint_row, session_row
+
+OURS = [model for model in admin.site._registry if model._meta.app_label in ("sessions_app", "checkpoints_app", "workers")]
+
+
+@pytest.fixture
+def rows(owner: Tenant) -> Tenant:
+    _more(owner, 0)
+    return owner
+
+
+def _more(owner: Tenant, number: int) -> None:
+    boot_asked(owner.account)
+    checkpoint_row(session_row(owner.account))
+    tokens.issue(owner.account, "another")
+    Pack.objects.create(id=f"{number:064d}", account=owner.account, stored_bytes=1, unit_count=1)
+
+
+def _list(model: Any) -> str:
+    return reverse(f"admin:{model._meta.app_label}_{model._meta.model_name}_changelist")
+
+
+def test_every_kind_of_row_is_there() -> None:
+    names = {model.__name__ for model in OURS}
+    assert names == {"Account", "ApiToken", "Session", "Operation", "SessionEvent", "Image", "Pin", "Checkpoint", "Pack", "Host"}
+
+
+@pytest.mark.parametrize("model", OURS, ids=lambda model: model.__name__)
+def test_lists_search_and_pages_of_rows_open(rows: Tenant, admin_client: Client, model: Any) -> None:
+    assert admin_client.get(_list(model)).status_code == 200
+    assert admin_client.get(_list(model), {"q": "owner"}).status_code == 200
+    row = model.objects.first()
+    page = admin_client.get(reverse(f"admin:{model._meta.app_label}_{model._meta.model_name}_change", args=[quote(row.pk)]))
+    assert page.status_code == 200
+    assert rows.token.digest not in page.content.decode()
+    assert rows.plain not in page.content.decode()
+
+
+@pytest.mark.parametrize("model", OURS, ids=lambda model: model.__name__)
+def test_rows_are_neither_added_nor_changed_nor_deleted(rows: Tenant, admin_client: Client, model: Any) -> None:
+    base, row = f"admin:{model._meta.app_label}_{model._meta.model_name}", model.objects.first()
+    assert admin_client.get(reverse(f"{base}_add")).status_code == 403
+    assert admin_client.post(reverse(f"{base}_change", args=[quote(row.pk)]), {"name": "changed"}).status_code == 403
+    assert admin_client.post(reverse(f"{base}_delete", args=[quote(row.pk)]), {"post": "yes"}).status_code == 403
+    assert model.objects.filter(pk=row.pk).exists()
+
+
+@pytest.mark.parametrize("model", OURS, ids=lambda model: model.__name__)
+def test_a_list_costs_the_same_queries_for_few_rows_and_for_many(rows: Tenant, admin_client: Client, model: Any) -> None:
+    def queries() -> int:
+        with CaptureQueriesContext(connection) as seen:
+            admin_client.get(_list(model))
+        return len(seen)
+
+    few = queries()
+    for number in range(1, 6):
+        _more(rows, number)
+    assert queries() == few
+
+
+def test_what_a_customer_ran_and_what_it_printed_is_not_shown(rows: Tenant, admin_client: Client) -> None:
+    operation = boot_asked(rows.account)
+    type(operation).objects.filter(id=operation.id).update(parameters={"argv": ["private words"]}, response={"output": "private output"})
+    page = admin_client.get(reverse("admin:sessions_app_operation_change", args=[quote(operation.id)])).content.decode()
+    assert operation.id in page
+    assert "private" not in page
+
+
+def test_chosen_tokens_are_revoked(rows: Tenant, admin_client: Client) -> None:
+    admin_client.post(_list(ApiToken), {"action": "revoke", "_selected_action": [rows.token.pk]})
+    assert ApiToken.objects.get(pk=rows.token.pk).revoked_at is not None
+    assert ApiToken.objects.filter(revoked_at=None).exists()

@@ -1,0 +1,69 @@
+"""One function per mechanism: it switches the mechanism off in this process."""
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+from unittest.mock import patch
+
+
+def resume_boots_afresh() -> None:
+    """A resume starts the image anew instead of loading the saved moment."""
+    from workers.machine.qemu.driver import QemuDriver
+
+    def boot_instead(self: Any, runtime: Path, spec: Any, image: Any, saved: Any, *, timeout_seconds: float) -> Any:
+        return self.boot(runtime, spec, image, timeout_seconds=timeout_seconds)
+
+    patch.object(QemuDriver, "resume", boot_instead).start()
+
+
+def saves_nothing_new() -> None:
+    """A save reports success and publishes the moment of the session's first save again."""
+    from workers.operations import checkpoint
+
+    original = checkpoint.save
+    kept: dict[str, Any] = {}
+
+    def stale(machine: Any, row: Any, staging: Path, **options: Any) -> Any:
+        if row.session_id not in kept:
+            kept[row.session_id] = original(machine, row, staging, **options)
+            return kept[row.session_id]
+        from dataclasses import replace
+
+        from checkpoints_app.services import checkpoint as rows
+
+        rows.uploading(row, pause_seconds=0.0, written_bytes=0)
+        first = kept[row.session_id]
+        return replace(first, stored=replace(first.stored, new_packs=[]), remember=lambda: None)
+
+    patch.object(checkpoint, "save", stale).start()
+
+
+def successor_leaves_it_paused() -> None:
+    """A successor attempt of a save does not set the machine running again."""
+    from workers.operations import checkpoint
+
+    def as_it_is(work: Any) -> Any:
+        from workers.host import machines
+
+        return machines.machine_of(work.session)
+
+    patch.object(checkpoint, "_machine", as_it_is).start()
+
+
+def cached_images_are_believed() -> None:
+    """A cached image is used without comparing it with the digest taken when it was assembled."""
+    from workers.cache import files
+
+    def believe(kind: str, name: str) -> Path | None:
+        path = files.place(kind, name)
+        return path if path.exists() else None
+
+    patch.object(files, "lookup", believe).start()
+
+
+MECHANISMS: Mapping[str, Callable[[], None]] = {
+    "resume_boots_afresh": resume_boots_afresh,
+    "saves_nothing_new": saves_nothing_new,
+    "successor_leaves_it_paused": successor_leaves_it_paused,
+    "cached_images_are_believed": cached_images_are_believed,
+}

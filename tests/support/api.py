@@ -1,0 +1,48 @@
+"""A caller of the API, in the process: real routing, real middleware, real database."""
+
+import json
+import uuid
+from typing import Any
+
+from django.test import Client
+
+from tests.support.fleet import Tenant
+
+
+def new_key() -> str:
+    return "ksop_" + uuid.uuid4().hex
+
+
+class Caller:
+    """Sends JSON with a token. Mutations prefer an answer at once (202), as the published client does, unless `wait`."""
+
+    def __init__(self, plain: str | None):
+        self.plain = plain
+        self.client = Client(raise_request_exception=False)
+
+    def __call__(self, method: str, path: str, body: Any = None, *, key: str | None = None, wait: bool = False, **headers: str) -> Any:
+        sent = {"X-KS-Protocol": "2", **({"Authorization": f"Bearer {self.plain}"} if self.plain else {})}
+        if method not in ("GET", "HEAD") and not wait:
+            sent["Prefer"] = "respond-async"
+        if key is not None:
+            sent["Idempotency-Key"] = key
+        sent |= {name.replace("_", "-"): value for name, value in headers.items()}
+        content = body if isinstance(body, bytes) else b"" if body is None else json.dumps(body).encode()
+        return self.client.generic(method, path, content, content_type="application/json", headers=sent)
+
+
+def caller(tenant: Tenant) -> Caller:
+    return Caller(tenant.plain)
+
+
+def error_of(response: Any) -> dict[str, Any]:
+    """The error of either shape, as code, message, next_action and facts; it must be one of them."""
+    content = response.json()
+    error = content["error"]
+    if isinstance(error, dict):
+        assert content["schema_version"] == 2
+        assert error["code"] == error["type"]
+        assert error["message"]
+        return dict(error)
+    assert content["message"]
+    return {**content, "code": error}

@@ -1,0 +1,33 @@
+"""Fixtures that the tests of the API and of the domain share; a conftest names those that it uses."""
+
+import pytest
+
+from sessions_app.services import dispatch
+from tests.support import fleet
+from tests.support.api import Caller, caller
+from tests.support.fleet import Tenant
+
+
+@pytest.fixture
+def doorbells(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, ...]]:
+    """What was rung instead of a broker: task, queue, arguments."""
+    rung: list[tuple[str, ...]] = []
+    monkeypatch.setattr(dispatch, "_send", lambda task, queue, *arguments: rung.append((task, queue, *arguments)))
+    return rung
+
+
+@pytest.fixture
+def owner(db: None, doorbells: list[tuple[str, ...]]) -> Tenant:
+    """An account with a token, and a fleet that can take its sessions."""
+    fleet.host_with_image()
+    return fleet.tenant("owner")
+
+
+@pytest.fixture
+def stranger(owner: Tenant) -> Tenant:
+    return fleet.tenant("stranger")
+
+
+@pytest.fixture
+def api(owner: Tenant) -> Caller:
+    return caller(owner)

@@ -1,0 +1,84 @@
+"""The command line says what the design asks for, whatever the paths are called."""
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from workers.machine.driver import GuestImage, MachineSpec
+from workers.machine.qemu.argv import Accelerator, DiskChain, command_line, device_layout
+from workers.machine.qemu.binary import QemuBinary
+
+QEMU = QemuBinary(Path("/usr/bin/qemu-system-x86_64"), "0" * 64, "pc-q35-7.2", False, ())
+IMAGE = GuestImage("1" * 64, "tiny", "x86_64", Path("/i/kernel"), Path("/i/initrd"), None, 0, "console=ttyS0 quiet")
+SPEC = MachineSpec("session", 256 << 20, 2)
+DISK = DiskChain(({"node-name": "image", "driver": "raw"}, {"node-name": "overlay-0", "driver": "qcow2", "backing": "image"}), "overlay-0")
+
+
+def line(qemu=QEMU, memory="/m/memory.img", disk=None, accelerator="tcg", incoming=False):
+    return command_line(qemu, Accelerator(accelerator), SPEC, IMAGE, Path(memory), disk, incoming=incoming)
+
+
+def values(argv, option):
+    return [argv[at + 1] for at, word in enumerate(argv) if word == option]
+
+
+def memory_backend(argv):
+    return next(backend for backend in map(json.loads, (v for v in values(argv, "-object") if v.startswith("{"))) if backend["id"] == "memory")
+
+
+def test_nothing_comes_from_defaults_or_configuration_files():
+    assert {"-nodefaults", "-no-user-config", "-no-reboot"} <= set(line())
+
+
+def test_the_sandbox_denies_everything_it_can():
+    assert values(line(), "-sandbox") == ["on,obsolete=deny,elevateprivileges=deny,spawn=deny,resourcecontrol=deny"]
+
+
+def test_the_memory_image_is_mapped_private_and_kept_out_of_core_files():
+    backend = memory_backend(line())
+    assert (backend["share"], backend["dump"], backend["size"]) == (False, False, 256 << 20)
+    assert "dump-guest-core=off" in values(line(), "-machine")[0]
+    assert "readonly" not in backend
+
+
+def test_a_qemu_that_can_opens_the_memory_image_read_only():
+    backend = memory_backend(line(replace(QEMU, private_readonly_memory=True)))
+    assert (backend["readonly"], backend["rom"]) == (True, "off")
+
+
+@pytest.mark.parametrize("name", ["/m/a,b=c.img", "/m/a b.img", '/m/"quoted".img', "/m/ü.img"])
+def test_a_path_with_the_options_own_signs_stays_one_path(name):
+    assert memory_backend(line(memory=name))["mem-path"] == name
+
+
+def test_boot_and_resume_differ_in_the_incoming_options_alone():
+    boot, resume = line(disk=DISK), line(disk=DISK, incoming=True)
+    assert resume[: len(boot)] == boot
+    assert resume[len(boot) :] == ["-incoming", "defer", "-global", "migration.send-configuration=off"]
+
+
+def test_disk_errors_are_reported_to_the_guest_and_every_format_is_stated():
+    argv = line(disk=DISK)
+    disk = next(device for device in map(json.loads, values(argv, "-device")) if device["driver"] == "virtio-blk-pci")
+    assert (disk["werror"], disk["rerror"], disk["drive"]) == ("report", "report", "overlay-0")
+    assert all("driver" in json.loads(node) for node in values(argv, "-blockdev"))
+
+
+def test_a_machine_without_a_disk_has_no_block_device():
+    assert values(line(), "-blockdev") == []
+
+
+def test_the_device_layout_names_no_path_and_tells_a_disk_from_none():
+    assert "/" not in device_layout(True)
+    assert device_layout(True) != device_layout(False)
+
+
+def test_there_is_a_monitor_for_doing_and_one_for_looking():
+    assert len(values(line(), "-mon")) == 2
+
+
+def test_the_accelerator_decides_the_processor():
+    assert (values(line(accelerator="kvm"), "-accel"), values(line(accelerator="kvm"), "-cpu")) == (["kvm"], ["host"])
+    assert (values(line(), "-accel"), values(line(), "-cpu")) == (["tcg,thread=multi"], ["max"])

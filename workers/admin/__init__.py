@@ -1,0 +1,3 @@
+from workers.admin.host import HostAdmin
+
+__all__ = ["HostAdmin"]
