@@ -311,7 +311,7 @@ class DriverSuite:
         assert machine.inspect().state is MachineState.RUNNING
         machine.ping(GUEST_SECONDS)
 
-    def test_a_resume_from_files_that_are_not_a_machine_fails_and_leaves_nothing_of_the_attempt(self, driver, machine, capture, image, spec, tmp_path):
+    def test_a_resume_from_a_damaged_device_state_fails_and_leaves_nothing(self, driver, machine, capture, image, spec, tmp_path):
         saved = assemble(capture(machine), image, tmp_path / "saved")
         machine.kill()
         saved.devices.write_bytes(b"no device state at all" * 100)

@@ -1,7 +1,8 @@
+# shellcheck shell=sh
 # Distribution packages: which are missing, and how they come. Sourced after say.sh; expects PROJECT and LOGS.
 
 distribution() {
-    # shellcheck disable=SC1091
+    # shellcheck disable=SC1090,SC1091
     (. "${KEEPSTATE_OS_RELEASE:-/etc/os-release}" 2>/dev/null && printf '%s:%s' "${ID:-unknown}" "${VERSION_ID:-}") || printf 'unknown:'
 }
 

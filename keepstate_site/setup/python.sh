@@ -1,3 +1,4 @@
+# shellcheck shell=sh
 # Python and its private environment. Sourced after packages.sh; expects PROJECT, STATE and LOGS.
 
 usable_python() {

@@ -1,3 +1,4 @@
+# shellcheck shell=sh
 # Messages of the launcher. Sourced; expects PROJECT.
 
 say() { printf 'keepstate | %s\n' "$*"; }

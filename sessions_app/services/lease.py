@@ -14,7 +14,7 @@ from django.db.models.functions import Now
 
 from sessions_app.errors import Internal, ServiceError
 from sessions_app.models import Operation
-from sessions_app.states import OperationState
+from sessions_app.states import OperationKind, OperationState
 
 
 def lease_seconds() -> int:
@@ -101,13 +101,32 @@ def _finish(lease: Lease, state: OperationState, **result: Any) -> None:
 
 
 def give_up(operation: Operation) -> bool:
-    """End an operation whose attempts are spent and whose lease is dead. True if this call ended it."""
-    error = Internal(
-        f"The work stopped {operation.attempt} times before its end; its worker was lost each time. The last checkpoint is intact.",
-        next_action="Look at the session's state, then ask again. If it repeats, tell the operator this operation's id.",
-    )
+    """End an operation whose attempts are spent and whose lease is dead. True if this call ended it.
+
+    What can be repeated has failed; a command in a guest may have had effects, so its outcome is not known and says so.
+    """
+    unknown = operation.kind == OperationKind.EXEC
+    error = _outcome_unknown() if unknown else _worker_lost(operation.attempt)
     held = Operation.objects.filter(id=operation.id, state=OperationState.RUNNING, lease_token=operation.lease_token)
     ended = held.filter(lease_expires_at__lt=Now(), attempt__gte=F("max_attempts")).update(
-        state=OperationState.FAILED, error=error.as_dict(), http_status=error.status, finished_at=Now(), lease_expires_at=None
+        state=OperationState.RECONCILIATION_REQUIRED if unknown else OperationState.FAILED,
+        error=error.as_dict(),
+        http_status=error.status,
+        finished_at=Now(),
+        lease_expires_at=None,
     )
     return bool(ended)
+
+
+def _worker_lost(attempts: int) -> Internal:
+    return Internal(
+        f"The work stopped {attempts} times before its end; its worker was lost each time. The last checkpoint is intact.",
+        next_action="Look at the session's state, then ask again. If it repeats, tell the operator this operation's id.",
+    )
+
+
+def _outcome_unknown() -> Internal:
+    return Internal(
+        "The worker that ran the command was lost. Whether the command had effects is not known; it is not run again.",
+        next_action="Look in the guest for what it should have done before you run it again.",
+    )

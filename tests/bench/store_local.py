@@ -2,7 +2,7 @@
 
 Method: memory-like content made of this interpreter's own files (code, text, tables), pointer-like and random pages and some zero
 ones, in a file; each step in a fresh process, so that its peak RSS is its own; the source is read in 4 MiB batches. The page cache is warm,
-as after a capture. Figures are of the machine it runs on.
+as after a capture. Figures are of the machine it runs on, and of its load: CPU seconds tell what another process takes away.
 """
 
 import argparse
@@ -124,9 +124,9 @@ def apart(function: Callable[..., dict[str, Any]], *arguments: Any) -> dict[str,
 
 
 def _measured(function: Callable[..., dict[str, Any]], arguments: tuple[Any, ...]) -> dict[str, Any]:
-    before = _peak_rss()
+    before, cpu = _peak_rss(), time.process_time()
     result = function(*arguments)
-    return {**result, "rss": _peak_rss(), "rss_before": before}
+    return {**result, "cpu": time.process_time() - cpu, "rss": _peak_rss(), "rss_before": before}
 
 
 def _peak_rss() -> float:
@@ -137,9 +137,8 @@ def _peak_rss() -> float:
 
 def show(name: str, result: dict[str, Any], payload: int) -> None:
     rate = payload / MIB / result["seconds"]
-    sys.stdout.write(
-        f"{name}: {result['seconds']:.3f} s, {rate:.0f} MiB/s, peak RSS {result['rss']:.0f} MiB ({result['rss_before']:.0f} before)\n"
-    )
+    memory = f"peak RSS {result['rss']:.0f} MiB ({result['rss_before']:.0f} before)"
+    sys.stdout.write(f"{name}: {result['seconds']:.3f} s, {rate:.0f} MiB/s, CPU {result['cpu']:.2f} s, {memory}\n")
     if "stored" in result:
         parts = ", ".join(f"{part} {result[part]:.3f} s" for part in ("load", "add", "finish"))
         sizes = ", ".join(f"{part} {result[part] / MIB:.2f} MiB" for part in ("written", "unique", "stored", "manifest_bytes"))

@@ -57,6 +57,11 @@ class Room:
             until_gone(pid, 10)
         return len(killed)
 
+    def forget_cache(self) -> None:
+        """As another host would be: nothing assembled."""
+        for image in (self.root / "host").glob("*/cache/*/*"):
+            image.unlink(missing_ok=True)
+
     def objects(self) -> dict[Path, str]:
         """Every stored object with its digest."""
         return {path: hashlib.sha256(path.read_bytes()).hexdigest() for path in (self.root / "store").rglob("*") if path.is_file()}

@@ -8,7 +8,6 @@ import pytest
 
 from keepstate_site.client import Refused
 from tests.gates.room import Room, Subject, room
-from tests.gates.test_gate_2b_crash import forget_cache
 
 pytestmark = [pytest.mark.vm, pytest.mark.timeout(300)]
 
@@ -38,7 +37,7 @@ def gut(opened: Room) -> None:
 
 def prove_refusal(opened: Room, subject: Subject, damaged: Path, evidence: dict[str, Any]) -> None:
     """One flipped bit of a stored object: refused by name, no hypervisor, the previous checkpoint resumes."""
-    forget_cache(opened.root)
+    opened.forget_cache()
     flip(damaged)
     with pytest.raises(Refused) as refused:
         subject.resume()

@@ -22,7 +22,7 @@ class MachineError(Exception):
     """A machine could not do what was asked. `code` is stable; the text says what happened and what did not.
 
     Codes: hypervisor_missing, boot_failed, resume_failed, guest_silent, machine_dead, capture_failed, no_space,
-    exec_failed, bad_image.
+    exec_failed, bad_image, monitor_silent (the process lives and does not obey), kill_failed (nobody was harmed).
     """
 
     def __init__(self, code: str, message: str):
@@ -79,7 +79,7 @@ class MachineStatus:
 
 @dataclass(frozen=True)
 class ExecResult:
-    exit_code: int | None  # None if a signal ended it
+    exit_code: int | None  # 128 + n for signal n, as a shell says it; None if it was ended at its time limit, or is not known
     stdout: bytes
     stderr: bytes
     truncated: bool  # either stream was cut at the limit
@@ -116,7 +116,11 @@ class Machine(Protocol):
     runtime: Path
 
     def inspect(self) -> MachineStatus:
-        """The state as it is now. Never raises for a dead or wedged machine: a monitor that does not answer is `reason`."""
+        """The state as it is now. Never raises for a dead or wedged machine.
+
+        A process that lives and whose monitor does not answer is RUNNING with a `reason`. A guest that shut down, reset or panicked is
+        DEAD with a `reason`, and with a `pid` while its process has yet to be killed.
+        """
 
     def ping(self, timeout_seconds: float) -> None:
         """The guest answered within the time, or `guest_silent` / `machine_dead`."""
@@ -125,13 +129,18 @@ class Machine(Protocol):
         """After a resume: drop stale bytes of the guest channel, set the guest's clock, reseed where the hypervisor cannot, ping."""
 
     def exec(self, argv: Sequence[str], *, timeout_seconds: float, output_limit: int) -> ExecResult:
-        """Run one command as root in the guest. Time and output are bounded in the guest and again on the host."""
+        """Run one command as root in the guest. Time and output are bounded in the guest and again on the host.
+
+        `exec_failed`: it did not start, or the guest's account of it makes no sense. `guest_silent`: no answer; it may have run, and is
+        never started twice.
+        """
 
     def capture(self, staging: Path, *, continue_after: bool = True) -> Capture:
         """Prerequisites: running or paused; `staging` is an empty directory.
 
         On success: the moment lies in `staging` and in frozen overlays; the machine runs again iff `continue_after`.
-        On failure: the machine runs as before (whatever step failed), `capture_failed` or `no_space` is raised.
+        On failure: the machine runs as before (whatever step failed), nothing is left in `staging`; `capture_failed`, `no_space`, or
+        `machine_dead`.
         """
 
     def stop(self) -> None:

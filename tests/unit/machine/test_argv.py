@@ -25,7 +25,8 @@ def values(argv, option):
 
 
 def memory_backend(argv):
-    return next(backend for backend in map(json.loads, (v for v in values(argv, "-object") if v.startswith("{"))) if backend["id"] == "memory")
+    backends = [json.loads(value) for value in values(argv, "-object") if value.startswith("{")]
+    return next(backend for backend in backends if backend["id"] == "memory")
 
 
 def test_nothing_comes_from_defaults_or_configuration_files():

@@ -69,9 +69,15 @@ def honest(request):
     return returned({})
 
 
+def taken(directory):
+    fd = alive.acquire(directory)
+    assert fd is not None
+    return fd
+
+
 @pytest.fixture
 def runtime(tmp_path):
-    fd = alive.acquire(tmp_path)  # the machine's process, as far as the client can see
+    fd = taken(tmp_path)  # the machine's process, as far as the client can see
     yield tmp_path
     os.close(fd)
 
@@ -138,7 +144,16 @@ def test_a_lost_request_is_asked_again_on_a_new_connection(runtime, agent):
 
 @pytest.mark.parametrize(
     "nonsense",
-    [b"", b"\xff", b"\xff\n", b"\xffnull\n", b'\xff{"return": 1}\n', b"\xff" + b"[" * 50_000 + b"\n", b"\xff" + b"9" * 50_000 + b"\n", b"\xff{}\xff{}\n"],
+    [
+        b"",
+        b"\xff",
+        b"\xff\n",
+        b"\xffnull\n",
+        b'\xff{"return": 1}\n',
+        b"\xff" + b"[" * 50_000 + b"\n",
+        b"\xff" + b"9" * 50_000 + b"\n",
+        b"\xff{}\xff{}\n",
+    ],
 )
 def test_an_agent_that_does_not_synchronise_is_silent(runtime, agent, nonsense):
     agent(lambda request: nonsense)
@@ -162,7 +177,7 @@ def test_an_agent_that_drips_for_ever_is_silent_when_the_time_is_over(runtime, a
 
 
 def test_a_guest_without_a_process_is_dead_and_not_silent(tmp_path):
-    os.close(alive.acquire(tmp_path))
+    os.close(taken(tmp_path))
     assert code_of(lambda: ask(tmp_path, LONG)) == "machine_dead"
 
 

@@ -65,9 +65,11 @@ def test_a_large_disk_with_one_unit_is_a_small_file(tmp_path):
 
 
 def test_what_was_written_is_what_the_extents_say(base, tmp_path):
-    path = checked(tmp_path / "disk.qcow2", UNITS * CLUSTER, base, [(0, None), (1, b"a" * CLUSTER), (2, b"b" * CLUSTER), (700, b"c" * CLUSTER)])
+    units = [(0, None), (1, b"a" * CLUSTER), (2, b"b" * CLUSTER), (700, b"c" * CLUSTER)]
+    path = checked(tmp_path / "disk.qcow2", UNITS * CLUSTER, base, units)
     extents = list(allocated_extents(path))
-    assert [(extent.offset // CLUSTER, extent.length // CLUSTER, extent.zero) for extent in extents] == [(0, 1, True), (1, 2, False), (700, 1, False)]
+    told = [(extent.offset // CLUSTER, extent.length // CLUSTER, extent.zero) for extent in extents]
+    assert told == [(0, 1, True), (1, 2, False), (700, 1, False)]
     assert path.read_bytes()[extents[1].file_offset :][: 2 * CLUSTER] == b"a" * CLUSTER + b"b" * CLUSTER
 
 

@@ -1,6 +1,5 @@
 """Save one moment of a fake machine: the same steps and the same reading of its memory as with the real one, without a disk."""
 
-import os
 import time
 from collections.abc import Callable
 from pathlib import Path

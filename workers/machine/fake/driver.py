@@ -19,7 +19,12 @@ from workers.machine.runtime import claim, discard, process_of, read_record, wri
 MEMORY_NAME = "memory.img"
 ERRORS_NAME = "errors.log"
 ROOT = Path(__file__).resolve().parents[3]
-START = "import sys; sys.path.insert(0, sys.argv[1]); from workers.machine.fake.hypervisor import main; main(sys.argv[2], int(sys.argv[3]), sys.argv[4] or None)"
+START = """
+import sys
+sys.path.insert(0, sys.argv[1])
+from workers.machine.fake.hypervisor import main
+main(sys.argv[2], int(sys.argv[3]), sys.argv[4] or None)
+"""
 
 
 class FakeDriver:
@@ -128,5 +133,7 @@ def _check(spec: MachineSpec, image: GuestImage, saved: SavedState | None, code:
             raise MachineError("bad_image", f"The image {image.name} lacks its file {path}. Nothing was started.")
     if spec.memory_bytes <= 0 or spec.memory_bytes % (1 << 20) or spec.cpus < 1:
         raise MachineError(code, "A machine has a whole number of MiB of memory and at least one processor. Nothing was started.")
-    if saved is not None and (not saved.devices.is_file() or not saved.memory.is_file() or saved.memory.stat().st_size != spec.memory_bytes):
+    if saved is None:
+        return
+    if not saved.devices.is_file() or not saved.memory.is_file() or saved.memory.stat().st_size != spec.memory_bytes:
         raise MachineError(code, "The saved files are not there or not of this machine's size. Nothing was started.")

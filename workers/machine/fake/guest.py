@@ -76,7 +76,7 @@ class Guest:
         try:
             child = subprocess.Popen(
                 argv, cwd=self._directory, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, process_group=0,
-                preexec_fn=_die_with_parent,
+                preexec_fn=_die_with_parent,  # noqa: PLW1509  a test's process: one prctl, no lock
             )  # fmt: skip
         except OSError as error:
             return MISSING_PROGRAM, b"", f"{argv[0]}: {error.strerror}\n".encode()
@@ -123,8 +123,7 @@ class Guest:
 
 
 class _Keeper:
-    """Keeps the start of a stream and reads the rest for nothing, so that a command that prints for ever neither blocks nor fills memory.
-    """
+    """Keeps the start of a stream and reads the rest for nothing, so that endless output neither blocks nor fills memory."""
 
     def __init__(self, stream: IO[bytes], limit: int):
         self._stream, self._limit, self._kept = stream, limit, bytearray()
@@ -145,7 +144,11 @@ def _pack(directory: Path) -> dict[str, list[object]]:
     files = [path for path in sorted(directory.rglob("*")) if path.is_file() and not path.is_symlink()]
     if sum(path.stat().st_size for path in files) > FILES_LIMIT:
         raise ValueError(f"the guest's files are larger than {FILES_LIMIT} bytes")
-    return {str(path.relative_to(directory)): [path.stat().st_mode & 0o777, base64.b64encode(path.read_bytes()).decode()] for path in files}
+    return {str(path.relative_to(directory)): [path.stat().st_mode & 0o777, _text(path)] for path in files}
+
+
+def _text(path: Path) -> str:
+    return base64.b64encode(path.read_bytes()).decode()
 
 
 def _unpack(files: dict[str, list[object]], directory: Path) -> None:

@@ -93,4 +93,4 @@ class FakeMachine:
         try:
             return call(self.runtime, command, timeout_seconds, **arguments)
         except NoReply as error:
-            raise MachineError("guest_silent", f"The guest did not answer in time: {error}; whether the command ran is not known.") from error
+            raise MachineError("guest_silent", f"The guest did not answer in time: {error}; a command may have run.") from error

@@ -27,7 +27,7 @@ def find_mapping(pid: int, inode: int, memory_bytes: int) -> tuple[Segment, ...]
             break
         expected += segment.length
     if expected != memory_bytes or sum(segment.length for segment in segments) != memory_bytes:
-        raise MachineError("capture_failed", f"The guest memory of process {pid} is not mapped as one whole private image; nothing was saved.")
+        raise MachineError("capture_failed", f"The memory of process {pid} is not one whole private image; nothing was saved.")
     return tuple(segments)
 
 

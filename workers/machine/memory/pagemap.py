@@ -37,4 +37,4 @@ def written_pages(pagemap_fd: int, segments: Iterable[Segment]) -> npt.NDArray[n
 def _read_entries(pagemap_fd: int, entries: npt.NDArray[np.uint64], first_page: int) -> None:
     got = os.preadv(pagemap_fd, [entries.data.cast("B")], first_page * ENTRY_BYTES)
     if got != entries.nbytes:
-        raise MachineError("capture_failed", "The kernel's page table of the machine ended early (its process is ending); nothing was saved.")
+        raise MachineError("capture_failed", "The machine's page table ended early (its process is ending); nothing was saved.")

@@ -22,11 +22,15 @@ def kill(runtime: Path, process: identity.ProcessIdentity | None) -> None:
             spawn.reap(process.pid, 0)
         return
     if process is None:
-        raise MachineError("kill_failed", f"A process holds {runtime}/alive.lock but no record names it; nothing was killed. Find it with lsof.")
+        raise MachineError(
+            "kill_failed", f"Something holds {runtime}/alive.lock and no record names it; nothing was killed. Find it with lsof."
+        )
     _kill_exactly(runtime, process)
     spawn.reap(process.pid, KILL_SECONDS)
     if not alive.wait_until_free(runtime, KILL_SECONDS):
-        raise MachineError("kill_failed", f"Process {process.pid} was sent SIGKILL but {runtime}/alive.lock is still held after {KILL_SECONDS:.0f} s.")
+        raise MachineError(
+            "kill_failed", f"Process {process.pid} got SIGKILL and still holds {runtime}/alive.lock after {KILL_SECONDS:.0f} s."
+        )
 
 
 def _kill_exactly(runtime: Path, process: identity.ProcessIdentity) -> None:
@@ -39,7 +43,7 @@ def _kill_exactly(runtime: Path, process: identity.ProcessIdentity) -> None:
         if not identity.is_same(process):
             if alive.wait_until_free(runtime, 1.0):
                 return  # it was the machine, and ended while we looked
-            raise MachineError("kill_failed", f"Process {process.pid} is not the machine of {runtime} that was recorded; nothing was killed.")
+            raise MachineError("kill_failed", f"Process {process.pid} is not the one that {runtime} recorded; nothing was killed.")
         signal.pidfd_send_signal(pidfd, signal.SIGKILL)
         ended = select.poll()
         ended.register(pidfd, select.POLLIN)

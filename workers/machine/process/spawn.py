@@ -23,7 +23,8 @@ def spawn(argv: Sequence[str], runtime: Path, lock_fd: int, stderr_fd: int) -> i
     _reap_finished()
     child = subprocess.Popen(
         argv, cwd=runtime, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=stderr_fd, close_fds=True,
-        pass_fds=(lock_fd,), start_new_session=True, preexec_fn=_allow_readers if _readers_need_leave() else None,
+        pass_fds=(lock_fd,), start_new_session=True,
+        preexec_fn=_allow_readers if _readers_need_leave() else None,  # noqa: PLW1509  one system call, and only where it is needed
     )  # fmt: skip
     _children[child.pid] = child
     # A core file would be the guest's memory in a place that nobody erases. Set from here: no code between fork and exec.

@@ -52,7 +52,14 @@ class DiskChain:
 
 
 def command_line(
-    qemu: QemuBinary, accelerator: Accelerator, spec: MachineSpec, image: GuestImage, memory: Path, disk: DiskChain | None, *, incoming: bool
+    qemu: QemuBinary,
+    accelerator: Accelerator,
+    spec: MachineSpec,
+    image: GuestImage,
+    memory: Path,
+    disk: DiskChain | None,
+    *,
+    incoming: bool,
 ) -> list[str]:
     """Equal at boot and at resume but for the paths and `-incoming`. The process starts stopped and runs in the runtime directory."""
     argv = [str(qemu.path), "-nodefaults", "-no-user-config", "-display", "none", "-S", "-sandbox", SANDBOX]
@@ -103,7 +110,7 @@ def _devices(disk: DiskChain | None) -> list[str]:
     for device in DEVICES:
         argv += ["-device", json.dumps(device)]
     if disk is not None:
-        argv += _json_options("-blockdev", disk.nodes) + ["-device", json.dumps({**DISK, "drive": disk.top})]
+        argv += [*_json_options("-blockdev", disk.nodes), "-device", json.dumps({**DISK, "drive": disk.top})]
     return argv
 
 

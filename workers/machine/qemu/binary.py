@@ -64,7 +64,9 @@ def _ask(path: Path, *arguments: str) -> str:
 def run_bounded(argv: Sequence[str], failure_code: str, timeout_seconds: float) -> str:
     """Run a QEMU tool to its end and return what it printed; `failure_code` (or `no_space`) with the tool's own words if it failed."""
     try:
-        done = subprocess.run(argv, stdin=subprocess.DEVNULL, capture_output=True, timeout=timeout_seconds, text=True, errors="replace")
+        done = subprocess.run(
+            argv, stdin=subprocess.DEVNULL, capture_output=True, timeout=timeout_seconds, text=True, errors="replace", check=False
+        )
     except (OSError, subprocess.TimeoutExpired) as error:
         raise MachineError(failure_code, f"{Path(argv[0]).name} could not be run: {error}.") from error
     if done.returncode != 0:

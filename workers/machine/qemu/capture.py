@@ -1,6 +1,6 @@
 """Save one moment of a machine. All that can be done beforehand is done before the stop; each part of the pause is timed.
 
-    prepare: room, next overlay, buffer, files | guest channel quiet | stop, device state, disk snapshot, written pages, continue
+    prepare: room, next overlay, buffer, files | guest channel still | stop, device state, disk snapshot, written pages, continue
 
 Devices, disk and memory are one moment because between the stop and the end nothing may change the guest: its processors stand still,
 QEMU has drained the disk, and the guest channel is held, for a byte sent to a stopped guest is written into its memory all the same.
@@ -8,8 +8,6 @@ A failure sets the machine going again. A snapshot that was taken before it stay
 """
 
 import errno
-import os
-import select
 import shutil
 import time
 from collections.abc import Iterator
@@ -21,35 +19,18 @@ import numpy as np
 import numpy.typing as npt
 
 from workers import crash
-from workers.machine.driver import PAGE_BYTES, Capture, MachineError
-from workers.machine.memory.copy import PageCopier
-from workers.machine.memory.mapping import find_mapping
-from workers.machine.memory.pagemap import written_pages
-from workers.machine.process import alive
-from workers.machine.qemu.argv import OPERATIONS_SOCKET
-from workers.machine.qemu.disk import add_next_overlay, live_overlays, remove_unused_overlay
+from workers.machine.driver import Capture, MachineError
+from workers.machine.qemu.argv import INSPECTION_SOCKET, OPERATIONS_SOCKET
+from workers.machine.qemu.capture_memory import Subject, WrittenMemory, open_memory
+from workers.machine.qemu.disk import NextOverlay, add_next_overlay, live_overlays, remove_unused_overlay
 from workers.machine.qemu.guest_hold import still
 from workers.machine.qemu.monitor import Monitor, MonitorError, MonitorSilent, as_machine_error
 from workers.machine.qemu.vcpus import run_vcpus, stop_vcpus
 
 QUIET_SECONDS = 15.0
 SAVE_DEVICES_SECONDS = 60.0
-ROOM_BYTES = 64 * 1024 * 1024  # beyond the pages: device state, the next overlay's tables, pages written until the stop
 ALMOST_FULL_BYTES = 1024 * 1024
 PAGES_NAME, DEVICES_NAME = "pages", "devices"
-
-
-@dataclass(frozen=True)
-class Subject:
-    """The machine to be saved, as its record says."""
-
-    runtime: Path
-    pid: int
-    memory: Path
-    memory_inode: int
-    memory_bytes: int
-    disk_bytes: int | None
-    disk_base: Path | None
 
 
 @dataclass
@@ -71,52 +52,14 @@ def capture(subject: Subject, staging: Path, continue_after: bool) -> Capture:
     """The contract's `capture`. What it wrote into `staging` is removed again if it fails."""
     if not staging.is_dir() or any(staging.iterdir()):
         raise MachineError("capture_failed", f"{staging} is not an empty directory. Nothing was saved and the machine was not stopped.")
+    clock = _Clock()
     try:
         with Monitor(subject.runtime, OPERATIONS_SOCKET) as monitor:
-            return _capture(monitor, subject, staging, continue_after)
+            overlays, pages = _capture(monitor, subject, staging, continue_after, clock)
     except (MonitorError, MonitorSilent, OSError, MachineError) as error:
         for name in (PAGES_NAME, DEVICES_NAME):
             (staging / name).unlink(missing_ok=True)
         raise _as_capture_error(error, subject) from error
-
-
-def _capture(monitor: Monitor, subject: Subject, staging: Path, continue_after: bool) -> Capture:
-    was_running = monitor.status() == "running"
-    overlays = live_overlays(monitor, subject.runtime)
-    clock = _Clock()
-    with ExitStack() as stack:
-        source = stack.enter_context(_open_source(subject, staging / PAGES_NAME))
-        source.reserve(staging, subject.runtime)
-        next_overlay = add_next_overlay(monitor, subject.runtime, subject.disk_bytes or 0, overlays) if overlays else None
-        crash.reach("overlay_prepared")
-        stack.enter_context(still(monitor, subject.runtime, time.monotonic() + QUIET_SECONDS, guest_runs=was_running))
-        switched = False
-        try:
-            with clock.part("stop"):
-                stop_vcpus(monitor)
-            crash.reach("stopped")
-            with clock.part("devices"):
-                arguments = {"filename": str((staging / DEVICES_NAME).resolve()), "live": False}
-                monitor.call("xen-save-devices-state", arguments, SAVE_DEVICES_SECONDS)
-            crash.reach("devices_saved")
-            with clock.part("disk"):
-                if next_overlay is not None:
-                    monitor.call("blockdev-snapshot", {"node": overlays[-1].stem, "overlay": f"overlay-{next_overlay}"})
-                    switched = True
-            crash.reach("disk_switched")
-            with clock.part("pages"):
-                pages = source.copy_written()
-            crash.reach("pages_copied")
-        except BaseException:
-            if was_running:
-                run_vcpus(monitor)
-            if next_overlay is not None and not switched:
-                remove_unused_overlay(monitor, subject.runtime, next_overlay)
-            raise
-        with clock.part("continue"):
-            if continue_after:
-                run_vcpus(monitor)
-        crash.reach("continued")
     return Capture(
         page_numbers=pages,
         pages=staging / PAGES_NAME,
@@ -129,52 +72,79 @@ def _capture(monitor: Monitor, subject: Subject, staging: Path, continue_after: 
     )
 
 
-class _Source:
-    """The memory of the machine's process and the file that its written pages go to."""
-
-    def __init__(self, subject: Subject, pidfd: int, pagemap_fd: int, out_fd: int):
-        self._pid, self._pidfd, self._pagemap_fd, self._out_fd = subject.pid, pidfd, pagemap_fd, out_fd
-        self._segments = find_mapping(subject.pid, subject.memory_inode, subject.memory_bytes)
-        self._copier = PageCopier()
-
-    def reserve(self, staging: Path, runtime: Path) -> None:
-        """Raises `no_space` now, while the machine runs, and not in the middle of its pause."""
-        pages = len(written_pages(self._pagemap_fd, self._segments))
-        for directory, wanted in ((staging, pages * PAGE_BYTES + ROOM_BYTES), (runtime, ROOM_BYTES)):
-            free = shutil.disk_usage(directory).free
-            if free < wanted:
-                raise MachineError("no_space", f"{directory} has {free >> 20} MiB free and a save needs {wanted >> 20}. The machine was not stopped.")
-        self._copier.reserve(self._out_fd, pages)
-
-    def copy_written(self) -> npt.NDArray[np.int64]:
-        pages = written_pages(self._pagemap_fd, self._segments)
-        self._copier.copy(self._pid, self._segments, pages, self._out_fd)
-        ended = select.poll()
-        ended.register(self._pidfd, select.POLLIN)
-        if ended.poll(0):  # then the process id may have named another one
-            raise MachineError("machine_dead", "The machine's process ended while it was saved; nothing was saved.")
-        return pages
-
-
-@contextmanager
-def _open_source(subject: Subject, pages_path: Path) -> Iterator[_Source]:
+def _capture(
+    monitor: Monitor, subject: Subject, staging: Path, continue_after: bool, clock: _Clock
+) -> tuple[list[Path], npt.NDArray[np.int64]]:
+    """(frozen overlays, written pages)"""
+    was_running = monitor.status() == "running"
+    overlays = live_overlays(monitor, subject.runtime)
     with ExitStack() as stack:
-        pidfd = os.pidfd_open(subject.pid)
-        stack.callback(os.close, pidfd)
-        pagemap = os.open(f"/proc/{subject.pid}/pagemap", os.O_RDONLY | os.O_CLOEXEC)
-        stack.callback(os.close, pagemap)
-        out = os.open(pages_path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
-        stack.callback(os.close, out)
-        if not alive.is_held(subject.runtime):
-            raise MachineError("machine_dead", "The machine's process is gone; nothing was saved.")
-        yield _Source(subject, pidfd, pagemap, out)
+        memory = stack.enter_context(open_memory(subject, staging / PAGES_NAME))
+        memory.reserve(staging, subject.runtime)
+        following = add_next_overlay(monitor, subject.runtime, subject.disk_bytes or 0, overlays) if overlays else None
+        try:
+            crash.reach("overlay_prepared")
+            stack.enter_context(still(monitor, subject.runtime, time.monotonic() + QUIET_SECONDS, guest_runs=was_running))
+            pages = _stopped_window(monitor, memory, following, (staging / DEVICES_NAME).resolve(), clock)
+            with clock.part("continue"):
+                if continue_after:
+                    run_vcpus(monitor)
+            crash.reach("continued")
+        except BaseException:
+            _go_on_as_before(subject, was_running)
+            _forget(monitor, subject, following)
+            raise
+    return overlays, pages
+
+
+def _stopped_window(
+    monitor: Monitor, memory: WrittenMemory, following: NextOverlay | None, devices: Path, clock: _Clock
+) -> npt.NDArray[np.int64]:
+    """Everything of the moment. On return the virtual CPUs stand still."""
+    with clock.part("stop"):
+        stop_vcpus(monitor)
+    crash.reach("stopped")
+    with clock.part("devices"):
+        monitor.call("xen-save-devices-state", {"filename": str(devices), "live": False}, SAVE_DEVICES_SECONDS)
+    crash.reach("devices_saved")
+    with clock.part("disk"):
+        if following is not None:
+            monitor.call("blockdev-snapshot", {"node": following.over, "overlay": following.node})
+    crash.reach("disk_switched")
+    with clock.part("pages"):
+        pages = memory.copy()
+    crash.reach("pages_copied")
+    return pages
+
+
+def _go_on_as_before(subject: Subject, was_running: bool) -> None:
+    """Through the other monitor: the connection of the capture may be what failed. Raises `capture_failed` if the machine stays stopped."""
+    if not was_running:
+        return
+    try:
+        with Monitor(subject.runtime, INSPECTION_SOCKET) as monitor:
+            run_vcpus(monitor)
+    except (MonitorError, MonitorSilent) as error:
+        raise as_machine_error(
+            error, "capture_failed", subject.runtime, "Nothing was saved and the machine could not be set running"
+        ) from error
+
+
+def _forget(monitor: Monitor, subject: Subject, following: NextOverlay | None) -> None:
+    """What cannot be removed now (it may be in use already) is found by the next capture."""
+    if following is not None:
+        try:
+            remove_unused_overlay(monitor, subject.runtime, following.number)
+        except (MonitorError, MonitorSilent, MachineError):
+            return
 
 
 def _as_capture_error(error: Exception, subject: Subject) -> MachineError:
     if isinstance(error, MachineError) and error.code in ("no_space", "machine_dead", "capture_failed"):
         return error
     if (isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT)) or _is_full(error, subject.runtime):
-        return MachineError("no_space", f"The disk is full: {error}. Nothing was saved and the machine goes on as before; free some space, save again.")
+        told = f"The disk is full: {error}. Nothing was saved, the machine goes on as before. Free space and save again."
+        return MachineError("no_space", told)
     return as_machine_error(error, "capture_failed", subject.runtime, "Nothing was saved")
 
 

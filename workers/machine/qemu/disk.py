@@ -8,6 +8,7 @@ What must outlive the host is in a checkpoint.
 import json
 import re
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 
 from workers.machine.driver import GuestImage, MachineError
@@ -20,6 +21,10 @@ OVERLAY_OPTIONS = "extended_l2=on,cluster_size=128k"
 OVERLAY_NAME = re.compile(r"^overlay-(\d+)\.qcow2$")
 
 
+def node_name(number: int) -> str:
+    return f"overlay-{number}"
+
+
 def overlay_name(number: int) -> str:
     return f"overlay-{number}.qcow2"
 
@@ -28,9 +33,10 @@ def create_overlay(path: Path, backing: Path, backing_format: str, disk_bytes: i
     """An empty overlay. The backing name in its header is for people and tools: QEMU is always told the chain itself. Raises
     `failure_code`, `no_space`.
     """
-    arguments = ["create", "-q", "-u", "-f", "qcow2", "-o", OVERLAY_OPTIONS, "-F", backing_format, "-b", str(backing), str(path), str(disk_bytes)]
+    argv = [str(find_program("qemu-img")), "create", "-q", "-u", "-f", "qcow2", "-o", OVERLAY_OPTIONS]
+    argv += ["-F", backing_format, "-b", str(backing), str(path), str(disk_bytes)]
     try:
-        run_bounded([str(find_program("qemu-img")), *arguments], failure_code, CREATE_SECONDS)
+        run_bounded(argv, failure_code, CREATE_SECONDS)
     except BaseException:
         path.unlink(missing_ok=True)
         raise
@@ -45,11 +51,11 @@ def starting_chain(runtime: Path, image: GuestImage, saved_disk: Path | None, fa
     if saved_disk is not None:
         nodes.append({"node-name": "saved", "driver": "qcow2", "read-only": True, "file": _file(saved_disk), "backing": "image"})
     nodes.append(overlay_node(0, backing=nodes[-1]["node-name"]))
-    return DiskChain(tuple(nodes), "overlay-0")
+    return DiskChain(tuple(nodes), node_name(0))
 
 
 def overlay_node(number: int, backing: object) -> dict[str, object]:
-    node = {"node-name": f"overlay-{number}", "driver": "qcow2", "file": _file(Path(overlay_name(number))), "backing": backing}
+    node = {"node-name": node_name(number), "driver": "qcow2", "file": _file(Path(overlay_name(number))), "backing": backing}
     return {**node, "cache": {"no-flush": True}}
 
 
@@ -87,24 +93,36 @@ def _file_name_of(layer: Mapping[str, str]) -> str:
     return str(options["filename"])
 
 
-def add_next_overlay(monitor: Monitor, runtime: Path, image_bytes: int, live: list[Path]) -> int:
-    """Create the overlay that the next snapshot switches to and make it known to QEMU; the guest notices nothing. Returns its number.
+@dataclass(frozen=True)
+class NextOverlay:
+    """An overlay that QEMU knows and does not use yet, and the node that it will lie over."""
 
-    What an earlier capture prepared and never used is taken away first.
+    number: int
+    over: str
+
+    @property
+    def node(self) -> str:
+        return node_name(self.number)
+
+
+def add_next_overlay(monitor: Monitor, runtime: Path, image_bytes: int, live: list[Path]) -> NextOverlay:
+    """Create the overlay that the next snapshot switches to and make it known to QEMU; the guest notices nothing.
+
+    What an earlier capture prepared and never used is taken away first. `live` as `live_overlays` gave it, not empty.
     """
     number_of = {path: int(match[1]) for path in runtime.iterdir() if (match := OVERLAY_NAME.match(path.name))}
     for path in set(number_of) - set(live):
         remove_unused_overlay(monitor, runtime, number_of[path])
-    number = number_of[live[-1]] + 1
-    create_overlay(runtime / overlay_name(number), Path(live[-1].name), "qcow2", image_bytes, "capture_failed")
-    monitor.call("blockdev-add", overlay_node(number, backing=None))
-    return number
+    top = number_of[live[-1]]
+    create_overlay(runtime / overlay_name(top + 1), Path(live[-1].name), "qcow2", image_bytes, "capture_failed")
+    monitor.call("blockdev-add", overlay_node(top + 1, backing=None))
+    return NextOverlay(top + 1, node_name(top))
 
 
 def remove_unused_overlay(monitor: Monitor, runtime: Path, number: int) -> None:
     """QEMU refuses to remove a node that is in use; then the file stays too."""
     try:
-        monitor.call("blockdev-del", {"node-name": f"overlay-{number}"})
+        monitor.call("blockdev-del", {"node-name": node_name(number)})
     except MonitorError as error:
         if "Failed to find node" not in str(error):
             raise MachineError("capture_failed", f"The prepared overlay {number} of {runtime} cannot be removed: {error}") from error

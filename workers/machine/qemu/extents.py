@@ -31,7 +31,8 @@ def allocated_extents(overlay: Path) -> Iterator[Extent]:
     node = {"driver": "qcow2", "file": {"driver": "file", "filename": str(overlay)}, "backing": None}
     argv = [str(find_program("qemu-img")), "map", "-U", "--output=json", f"json:{json.dumps(node)}"]
     with subprocess.Popen(argv, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
-        assert process.stdout is not None and process.stderr is not None
+        assert process.stdout is not None
+        assert process.stderr is not None
         try:
             for line in process.stdout:
                 extent = _parse(line)

@@ -19,5 +19,5 @@ def firmware_digest(qemu: QemuBinary) -> str:
         if path is not None:
             lines.append(f"{name} {file_sha256(path.resolve())}\n")
         elif name in REQUIRED:
-            raise MachineError("hypervisor_missing", f"QEMU's firmware {name} is not in its data directories. Install seabios and qemu-system-data.")
+            raise MachineError("hypervisor_missing", f"QEMU finds no firmware {name}. Install seabios and qemu-system-data.")
     return hashlib.sha256("".join(lines).encode()).hexdigest()

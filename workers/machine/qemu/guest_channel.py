@@ -38,13 +38,13 @@ def lock_channel(runtime: Path, deadline: float) -> BinaryIO:
     (monotonic).
     """
     try:
-        lock = open(runtime / LOCK_NAME, "ab")
+        lock = open(runtime / LOCK_NAME, "ab")  # noqa: SIM115  the caller closes it
     except (FileNotFoundError, NotADirectoryError) as error:
         raise MachineError("machine_dead", f"There is no machine in {runtime}.") from error
     while not _try_lock(lock.fileno()):
         if time.monotonic() >= deadline:
             lock.close()
-            raise MachineError("guest_silent", "The guest's channel was busy with another request until the time was over; nothing was sent.")
+            raise MachineError("guest_silent", "The guest's channel was busy with other requests all the time; nothing was sent.")
         time.sleep(LOCK_POLL_SECONDS)
     return lock
 

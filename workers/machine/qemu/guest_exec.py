@@ -18,7 +18,7 @@ POLLING_SECONDS = 0.25  # within one conversation
 POLL_SECONDS = 0.005
 FIRST_PAUSE_SECONDS = 0.05
 LAST_PAUSE_SECONDS = 0.5
-EXEC_REQUEST_LIMIT = 1024 * 1024
+REQUEST_LIMIT = 1024 * 1024
 STREAM_LIMIT = 8 * 1024 * 1024  # qemu-ga itself keeps 16 MiB of each stream
 
 
@@ -58,8 +58,9 @@ def _result(status: Mapping[str, object], duration: float, timeout_seconds: floa
 
 
 def _check(argv: Sequence[str], timeout_seconds: float, output_limit: int) -> None:
-    if not argv or any("\0" in word for word in argv) or sum(len(word.encode(errors="surrogateescape")) + 8 for word in argv) > EXEC_REQUEST_LIMIT:
-        raise MachineError("exec_failed", f"A command is a program and its arguments, without NUL and up to {EXEC_REQUEST_LIMIT} bytes; nothing ran.")
+    size = sum(len(word.encode(errors="replace")) for word in argv)
+    if not argv or any("\0" in word for word in argv) or size > REQUEST_LIMIT:
+        raise MachineError("exec_failed", f"A command is a program and its arguments, no NUL, at most {REQUEST_LIMIT} bytes; nothing ran.")
     if not 0 < output_limit <= STREAM_LIMIT or not 0 < timeout_seconds < 1_000_000:
         raise MachineError("exec_failed", f"The output limit must be 1 .. {STREAM_LIMIT} bytes and the time limit positive; nothing ran.")
 
@@ -71,7 +72,7 @@ def _start(connection: GuestConnection, request: Mapping[str, object], deadline:
     except GuestRefused as error:
         raise MachineError("exec_failed", f"The guest refused to start the command: {error}. Nothing ran.") from error
     except NoAnswer as error:
-        raise MachineError("guest_silent", f"The guest took the command and did not answer ({error}): whether it ran is not known.") from error
+        raise MachineError("guest_silent", f"The guest took the command and did not answer ({error}); it may have run.") from error
     pid = _whole_number(answer, "pid") if isinstance(answer, dict) else None
     if pid is None:
         raise MachineError("exec_failed", "The guest's answer to the start of the command makes no sense; whether it ran is not known.")
@@ -85,7 +86,7 @@ def _poll(connection: GuestConnection, pid: int, deadline: float, response_limit
         try:
             status = connection.request("guest-exec-status", {"pid": pid}, deadline, response_limit)
         except GuestRefused as error:
-            raise MachineError("exec_failed", f"The guest lost the command it had started ({error}); whether it ended is not known.") from error
+            raise MachineError("exec_failed", f"The guest lost sight of the command ({error}); it may still run.") from error
         if not isinstance(status, dict) or not isinstance(status.get("exited"), bool):
             raise MachineError("exec_failed", "The guest's answer about a running command makes no sense; whether it ended is not known.")
         if status["exited"]:

@@ -9,7 +9,8 @@ from workers.machine.driver import Capture, ExecResult, MachineError, MachineSta
 from workers.machine.process import alive
 from workers.machine.process.kill import kill
 from workers.machine.qemu.argv import INSPECTION_SOCKET, OPERATIONS_SOCKET
-from workers.machine.qemu.capture import Subject, capture
+from workers.machine.qemu.capture import capture
+from workers.machine.qemu.capture_memory import Subject
 from workers.machine.qemu.console import LOG_NAME, console_tail, plain
 from workers.machine.qemu.guest import converse
 from workers.machine.qemu.guest_channel import GuestConnection

@@ -16,7 +16,13 @@ POLL_SECONDS = 0.002
 
 
 def resume(
-    runtime: Path, qemu: QemuBinary, accelerator: Accelerator, spec: MachineSpec, image: GuestImage, saved: SavedState, timeout_seconds: float
+    runtime: Path,
+    qemu: QemuBinary,
+    accelerator: Accelerator,
+    spec: MachineSpec,
+    image: GuestImage,
+    saved: SavedState,
+    timeout_seconds: float,
 ) -> HeldChannel:
     """The contract's `resume`: on return the machine of `runtime` holds the saved moment and its virtual CPUs have not run.
 

@@ -107,7 +107,9 @@ def check_parts(spec: MachineSpec, image: GuestImage, failure_code: str) -> None
         if path is not None and not path.is_file():
             raise MachineError("bad_image", f"The image {image.name} lacks its file {path}. Nothing was started; install the image again.")
     if image.disk is not None and (image.disk.stat().st_size != image.disk_bytes or image.disk_bytes % 4096):
-        raise MachineError("bad_image", f"The disk of image {image.name} is not {image.disk_bytes} bytes in whole 4 KiB units. Nothing was started.")
+        raise MachineError(
+            "bad_image", f"The disk of image {image.name} is not {image.disk_bytes} bytes in 4 KiB units. Nothing was started."
+        )
     if spec.memory_bytes <= 0 or spec.memory_bytes % (1 << 20) or spec.cpus < 1:
         raise MachineError(failure_code, "A machine has a whole number of MiB of memory and at least one processor. Nothing was started.")
 

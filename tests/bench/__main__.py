@@ -1,0 +1,26 @@
+"""`./keepstate bench NAME [--json FILE] [--rounds N]`."""
+
+import runpy
+import sys
+
+BENCHES = {
+    "pause": "how long a live save stops the machine",
+    "resume": "from the API request to the guest's answer",
+    "store": "the checkpoint store on its own: save, increment, restore",
+}
+MODULES = {"store": "tests.bench.store_local"}
+
+
+def main() -> int:
+    name, sys.argv[1:] = (sys.argv[1], sys.argv[2:]) if len(sys.argv) > 1 else ("", [])
+    if name not in BENCHES:
+        for known, what in BENCHES.items():
+            print(f"  {known:8} {what}")
+        return 2 if name else 0
+    sys.argv[0] = f"keepstate bench {name}"
+    runpy.run_module(MODULES.get(name, f"tests.bench.{name}"), run_name="__main__")
+    return 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

@@ -1,0 +1,83 @@
+"""The form of every benchmark: rows of quantiles with machine and method, printed as a table and written with --json."""
+
+import argparse
+import json
+import math
+import os
+import platform
+import re
+import subprocess
+import sys
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+
+
+@dataclass(frozen=True)
+class Row:
+    """Quantiles of n measurements. `budget` and `within` are None where there is no budget."""
+
+    name: str
+    unit: str
+    n: int
+    p50: float
+    p95: float
+    max: float
+    budget: float | None = None
+    within: bool | None = None
+    beside: dict[str, float] = field(default_factory=dict)
+
+
+def row(name: str, unit: str, values: Sequence[float], *, budget: float | None = None, at: str = "p95", **beside: float) -> Row:
+    """The budget is compared with the quantile `at`. Raises ValueError for no values: an empty row judges nothing."""
+    if not values:
+        raise ValueError(f"{name}: nothing was measured")
+    figures = {"p50": quantile(values, 0.5), "p95": quantile(values, 0.95), "max": max(values)}
+    rounded = {name: round(value, 4) for name, value in figures.items()}
+    within = None if budget is None else figures[at] <= budget
+    return Row(name, unit, len(values), rounded["p50"], rounded["p95"], rounded["max"], budget, within, beside)
+
+
+def quantile(values: Sequence[float], share: float) -> float:
+    """The nearest-rank quantile: a value that was measured, never one between two."""
+    return sorted(values)[math.ceil(share * len(values)) - 1]
+
+
+def arguments(description: str) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=description)
+    parser.add_argument("--json", type=Path, help="write the figures to this file")
+    parser.add_argument("--rounds", type=int, help="measurements of each row")
+    return parser.parse_args()
+
+
+def publish(bench: str, method: str, rows: Sequence[Row], file: Path | None) -> int:
+    """Print, write, and return 1 if a budget was missed."""
+    print(f"\n{bench}: {method}")
+    print(f"{'':58}{'n':>4}{'p50':>10}{'p95':>10}{'max':>10}  unit  budget")
+    for one in rows:
+        verdict = "" if one.budget is None else f"{one.budget:g} {'ok' if one.within else 'MISSED'}"
+        print(f"{one.name:58}{one.n:4}{one.p50:10.4g}{one.p95:10.4g}{one.max:10.4g}  {one.unit:4}  {verdict}")
+    if file is not None:
+        whole = {"bench": bench, "date": datetime.now(UTC).isoformat(timespec="seconds"), "machine": machine(), "method": method}
+        file.write_text(json.dumps({**whole, "rows": [asdict(one) for one in rows]}, indent=2) + "\n")
+    return int(any(one.within is False for one in rows))
+
+
+def machine() -> dict[str, object]:
+    model = re.search(r"model name\s*:\s*(.+)", Path("/proc/cpuinfo").read_text())
+    return {
+        "cpu": model[1] if model else platform.machine(),
+        "cores": os.cpu_count(),
+        "memory_gib": round(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30, 1),
+        "kernel": platform.release(),
+        "qemu": _first_line(["qemu-system-x86_64", "--version"]),
+        "python": sys.version.split()[0],
+    }
+
+
+def _first_line(argv: list[str]) -> str | None:
+    try:
+        return subprocess.run(argv, capture_output=True, text=True, timeout=20, check=False).stdout.splitlines()[0]
+    except (OSError, IndexError, subprocess.TimeoutExpired):
+        return None

@@ -1,0 +1,32 @@
+"""`./keepstate prove [GATE...] [--json FILE]`: run the gates, each with its sabotage, and keep the evidence."""
+
+import argparse
+import sys
+from pathlib import Path
+
+import pytest
+
+HERE = Path(__file__).parent
+
+
+def main() -> int:
+    known = {gate: files(gate) for gate in sorted({path.name.split("_")[2] for path in HERE.glob("test_gate_*.py")})}
+    parser = argparse.ArgumentParser(prog="keepstate prove", description=__doc__)
+    parser.add_argument("gates", nargs="*", metavar="GATE", help=f"which gates; all if none is named: {', '.join(known)}, store")
+    parser.add_argument("--json", type=Path, help="write the evidence to this file")
+    options = parser.parse_args()
+    known["store"] = [str(HERE / "store")]
+    unknown = [gate for gate in options.gates if gate not in known]
+    if unknown:
+        parser.error(f"no such gate: {', '.join(unknown)}; known are {', '.join(known)}")
+    chosen = [file for gate in options.gates or known for file in known[gate]]
+    evidence = ["--gates-json", str(options.json.absolute())] if options.json else []
+    return int(pytest.main([*chosen, "-v", "-p", "no:cacheprovider", *evidence]))
+
+
+def files(gate: str) -> list[str]:
+    return [str(path) for path in sorted(HERE.glob(f"test_gate_{gate}_*.py"))]
+
+
+if __name__ == "__main__":
+    sys.exit(main())
