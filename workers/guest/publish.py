@@ -4,7 +4,7 @@ import fcntl
 import os
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from workers.guest.commands import as_root, run
@@ -55,8 +55,11 @@ def scratch(images_directory: Path) -> Iterator[Path]:
     place.mkdir()
     try:
         yield place
-    finally:
-        sweep(images_directory)
+    except BaseException:
+        with suppress(ImageError):  # what went wrong before matters more, and the next builder sweeps as well
+            sweep(images_directory)
+        raise
+    sweep(images_directory)
 
 
 def publish_directory(result: Path, target: Path) -> None:

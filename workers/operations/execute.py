@@ -3,6 +3,8 @@
 from typing import Any
 
 from sessions_app.errors import GuestSilent, MachineLost, ServiceError
+from sessions_app.services.operation import require_state
+from sessions_app.states import OperationKind
 from workers.host import machines
 from workers.machine.driver import ExecResult, MachineError
 from workers.operations.work import Work
@@ -14,6 +16,7 @@ OUTPUT_LIMIT = 1 << 20
 def run(work: Work) -> None:
     """The command's own failure is a success of the operation: its exit code says so. A command is never started twice."""
     session, wanted = work.session, work.operation.parameters
+    require_state(session, OperationKind.EXEC)  # it may have been parked since the command was asked for
     machine = machines.machine_of(session)
     if machine is None:
         raise MachineLost(

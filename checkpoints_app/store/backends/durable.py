@@ -4,7 +4,6 @@ Order of an object's birth: write under a name that nobody reads, sync its bytes
 is taken, unlike rename), sync the directory and every directory above it. Only then may anything refer to it.
 """
 
-import ctypes
 import errno
 import os
 from collections.abc import Iterable, Iterator
@@ -14,7 +13,6 @@ from pathlib import Path
 from .backend import Chunk
 from .errors import MissingObjectError, NoSpaceError, ObjectExistsError, PermissionDeniedError, StoreError, UnavailableError
 
-_libc = ctypes.CDLL(None, use_errno=True)
 _NO_SPACE = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 _FORBIDDEN = (errno.EACCES, errno.EPERM, errno.EROFS)
 
@@ -60,17 +58,6 @@ def sync_file(path: Path) -> None:
     descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     try:
         os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
-
-
-def sync_file_system(path: Path) -> None:
-    """Everything unwritten of the file system that holds `path`: one wait instead of one per file."""
-    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
-    try:
-        if _libc.syncfs(descriptor) != 0:
-            number = ctypes.get_errno()
-            raise OSError(number, os.strerror(number))
     finally:
         os.close(descriptor)
 

@@ -11,23 +11,29 @@ import shutil
 import stat
 import threading
 from collections.abc import Iterable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
 
 from .backend import Batch, Chunk, Head, Listed, Step, check_key, no_step
-from .durable import sync_directories, sync_file, sync_file_system, typed_errors, write_file
+from .durable import sync_directories, sync_file, typed_errors, write_file
 
 _MODE = 0o700
-_FSYNC_UP_TO = 4  # so many files are synced one by one; more wait once, for the whole file system
 
 
 class LocalBatch:
-    """See `Batch`. Nothing is visible before `publish`."""
+    """See `Batch`. Nothing is visible before `publish`.
+
+    Each file is synced by a thread beside the work as soon as it is written. One syncfs for all was measured too: it comes last instead of
+    beside, and waits for whatever other processes have not written yet.
+    """
 
     def __init__(self, root: Path, step: Step):
         self._root, self._step = root, step
         self._lock = threading.Lock()
         self._staged: dict[str, Path] = {}
+        self._syncing: list[Future[None]] = []
+        self._syncer = ThreadPoolExecutor(1, "sync")
         self._number = 0
         self._directory = root / "staging" / secrets.token_hex(16)
         with typed_errors("staging"), _locked(root / "staging", fcntl.LOCK_SH):
@@ -46,13 +52,15 @@ class LocalBatch:
             if key in self._staged:
                 raise ValueError(f"{key} is in this batch already")
             self._staged[key] = path
+            self._syncing.append(self._syncer.submit(sync_file, path))
         self._step("object_staged")
         return written
 
     def publish(self) -> None:
         try:
             with typed_errors("staging"):
-                self._sync_bytes()
+                for syncing in self._syncing:
+                    syncing.result()
             self._step("objects_synced")
             finals = {key: path_of(self._root, key) for key in self._staged}
             for key, staged in self._staged.items():
@@ -69,16 +77,10 @@ class LocalBatch:
     def discard(self) -> None:
         with self._lock:
             if self._alive >= 0:
+                self._syncer.shutdown(cancel_futures=True)
                 shutil.rmtree(self._directory, ignore_errors=True)  # what stays is removed by `remove_abandoned`
                 os.close(self._alive)
                 self._alive = -1
-
-    def _sync_bytes(self) -> None:
-        if len(self._staged) > _FSYNC_UP_TO:
-            sync_file_system(self._directory)
-        else:
-            for path in self._staged.values():
-                sync_file(path)
 
 
 class LocalBackend:

@@ -1,4 +1,4 @@
-"""The two moments that the crash gate saves: PREVIOUS, and NEXT that the victim dies saving, in six small packs (so: one syncfs)."""
+"""The two moments that the crash gate saves: PREVIOUS, and NEXT that the victim dies saving, in six small packs."""
 
 import numpy as np
 

@@ -1,6 +1,6 @@
 """A process that saves a checkpoint and dies of SIGKILL at a named step, keeping a journal of what it made durable.
 
-The journal stands for the disk's own memory: it notes, after each fsync or syncfs that really returned, which files' bytes and which
+The journal stands for the disk's own memory: it notes, after each fsync that really returned, which files' bytes and which
 directories' names a power loss would spare. Run as `python -m tests.gates.store.victim STORE JOURNAL PARENT STEP TIMES SABOTAGE`.
 """
 
@@ -36,29 +36,22 @@ class Journal:
 
 
 def watch_syncs(journal: Journal) -> None:
-    fsync, libc = os.fsync, durable._libc
+    fsync = os.fsync
 
     def noted_fsync(descriptor: int) -> None:
         fsync(descriptor)
         journal.note(Path(os.readlink(f"/proc/self/fd/{descriptor}")))
 
-    class NotedLibrary:
-        def syncfs(self, descriptor: int) -> int:
-            result: int = libc.syncfs(descriptor)
-            journal.note_everything()
-            return result
-
     replace(os, "fsync", noted_fsync)
-    replace(durable, "_libc", NotedLibrary())
 
 
 def sabotage(kind: str) -> None:
     """The faults that the gate must notice."""
     if kind == "nothing_synced":
-        for module, name in ((local, "sync_file"), (local, "sync_file_system"), (durable, "sync_file")):
-            replace(module, name, lambda path: None)
+        for module in (local, durable):
+            replace(module, "sync_file", lambda path: None)
     elif kind == "named_before_synced":
-        replace(local.LocalBatch, "_sync_bytes", lambda self: None)
+        replace(local, "sync_file", lambda path: None)
     elif kind == "directories_not_synced":
         replace(local, "sync_directories", lambda directories, root: None)
     elif kind == "manifest_before_packs":

@@ -1,5 +1,6 @@
 """Every route of the API as the URL patterns have it, with a request that is in order but for who asks."""
 
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, cast
@@ -26,12 +27,17 @@ class Route:
     pattern: str
 
     def path(self, *, session: str, operation: str) -> str:
-        filled = self.pattern.replace("<str:session_id>", session).replace("<str:operation_id>", operation)
+        filled = self.pattern.replace("<str:session_id>", session).replace("<path:operation_id>", operation)
         return "/" + filled + ("?force=1" if self.method == "DELETE" else "")
 
     @property
     def body(self) -> Any:
         return BODIES[self.name] if self.method == "POST" else None
+
+    @property
+    def described_as(self) -> str:
+        """The path as the OpenAPI description writes it."""
+        return "/" + re.sub(r"<\w+:(\w+)>", r"{\1}", self.pattern)
 
     @property
     def names_a_record(self) -> bool:

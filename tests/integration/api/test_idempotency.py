@@ -1,6 +1,7 @@
 """One effect and one answer per Idempotency-Key."""
 
 from typing import Any
+from urllib.parse import quote
 
 import pytest
 
@@ -78,10 +79,10 @@ def test_a_key_of_another_form_is_refused(api: Caller, key: str) -> None:
     assert not Operation.objects.exists()
 
 
-def test_an_operation_is_found_by_its_key_even_if_that_looks_like_an_id(api: Caller) -> None:
-    key = "op_" + "0" * 24
+@pytest.mark.parametrize("key", ["op_" + "0" * 24, "orders/2026/1", "a?b#c%d&e", "ksop_" + "f" * 32])
+def test_an_operation_is_found_by_its_key_whatever_that_looks_like(api: Caller, key: str) -> None:
     operation = api("POST", PATH, BODY, key=key).json()["data"]["operation_id"]
-    assert api("GET", f"/api/operations/{key}").json()["data"]["operation_id"] == operation
+    assert api("GET", f"/api/operations/{quote(key)}").json()["data"]["operation_id"] == operation
     assert api("GET", f"/api/operations/{operation}").json()["data"]["operation_id"] == operation
 
 

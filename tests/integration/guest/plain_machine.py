@@ -91,10 +91,10 @@ class PlainMachine:
     def console(self) -> str:
         return self.serial.read_text(errors="replace")
 
-    def call(self, command: str, **arguments: object) -> Any:
+    def call(self, command: str, *, seconds: float = ANSWER_SECONDS, **arguments: object) -> Any:
         """One guest agent command and its answer."""
         self.send(command, **arguments)
-        answer = json.loads(self._line().lstrip(b"\xff"))
+        answer = json.loads(self._line(seconds).lstrip(b"\xff"))
         if "error" in answer:
             raise RuntimeError(answer["error"])
         return answer["return"]
@@ -102,18 +102,18 @@ class PlainMachine:
     def send(self, command: str, **arguments: object) -> None:
         self.socket.sendall(json.dumps({"execute": command, "arguments": arguments}).encode() + b"\n")
 
-    def run(self, *argv: str, data: bytes = b"") -> Ran:
+    def run(self, *argv: str, data: bytes = b"", seconds: float = ANSWER_SECONDS) -> Ran:
         """Run a program to its end with its output captured."""
         request: dict[str, object] = {"path": argv[0], "arg": list(argv[1:]), "capture-output": True}
         if data:
             request["input-data"] = base64.b64encode(data).decode()
-        return self.result(self.call("guest-exec", **request)["pid"])
+        return self.result(self.call("guest-exec", seconds=seconds, **request)["pid"], seconds)
 
-    def result(self, pid: int) -> Ran:
+    def result(self, pid: int, seconds: float = ANSWER_SECONDS) -> Ran:
         """Wait until the agent says that a program has ended and its streams are closed."""
         deadline = time.monotonic() + ANSWER_SECONDS
         while time.monotonic() < deadline:
-            status = self.call("guest-exec-status", pid=pid)
+            status = self.call("guest-exec-status", seconds=seconds, pid=pid)
             if status["exited"]:
                 out, err = (base64.b64decode(status.get(f"{name}-data", "")) for name in ("out", "err"))
                 return Ran(status.get("exitcode"), status.get("signal"), out, err)
@@ -123,8 +123,8 @@ class PlainMachine:
     def wrapped(self, seconds: float, limit: int, *argv: str) -> Ran:
         return self.run(EXEC, str(seconds), str(limit), *argv)
 
-    def shell(self, script: str) -> str:
-        return self.run("/bin/sh", "-c", script).stdout.decode()
+    def shell(self, script: str, seconds: float = ANSWER_SECONDS) -> str:
+        return self.run("/bin/sh", "-c", script, seconds=seconds).stdout.decode()
 
     def kill(self) -> None:
         self.process.kill()

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from keepstate_site.stack.home import CLOSED_CHECKOUTS
+from tests.support.outside_data import remove_below
 
 
 @pytest.fixture(autouse=True, scope="module")
@@ -43,7 +43,5 @@ def closed_root() -> Iterator[Path]:
 
 
 def remove(root: Path) -> None:
-    instance = root / "instance_id"
-    if instance.exists():
-        shutil.rmtree(CLOSED_CHECKOUTS / instance.read_text().strip(), ignore_errors=True)
+    remove_below(root)
     shutil.rmtree(root, ignore_errors=True)

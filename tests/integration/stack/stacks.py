@@ -88,6 +88,6 @@ def children_of(parent: int) -> dict[str, int]:
             status, command = (entry / "status").read_text(), (entry / "cmdline").read_bytes()
         except OSError:
             continue  # it has ended meanwhile
-        if f"\nPPid:\t{parent}\n" in status:
+        if command and f"\nPPid:\t{parent}\n" in status:  # a dead process that nobody has collected has no command line
             found[command.replace(b"\0", b" ").decode().strip()] = int(entry.name)
     return found
