@@ -14,6 +14,7 @@ from .errors import (
     StoreError,
     UnavailableError,
 )
+from .extents import BASE, ZERO
 from .ids import UNIT_BYTES
 from .index import UnitIndex
 from .keys import AccountKeys, SecretKey, derive_keys, unwrap_root_key, wrap_root_key
@@ -27,7 +28,9 @@ from .seal import Kind
 from .writer import CheckpointWriter
 
 __all__ = [
+    "BASE",
     "UNIT_BYTES",
+    "ZERO",
     "AccountKeys",
     "Backend",
     "BackendError",

@@ -36,7 +36,7 @@ class CheckpointWriter:
     `step` is told the names in STEPS as they are done.
 
     Memory beyond the index: 48 MiB of buffers, up to 32 MiB of stored form, the caller's batch, and per unit of the images 8 bytes
-    of map and, if it is new, 48 of the save's own index.
+    of map and, if it is new, 80 for its id, in the save's own index and in its pack's list.
     """
 
     def __init__(

@@ -4,7 +4,7 @@ import shutil
 from collections.abc import Callable
 from pathlib import Path
 
-from workers.guest.distribution import this_distribution
+from workers.guest.distribution import Distribution, this_distribution
 from workers.guest.errors import ImageError
 from workers.guest.image import DESCRIPTION, DISK, Description, image_digest, load_image, sha256_of, verify_image, write_description
 from workers.guest.ingredients import make_files
@@ -23,15 +23,15 @@ def build(name: str, images_directory: Path, say: Say, *, fresh: bool = False) -
     On success: `<images>/<digest>` is complete, durable and read-only, and `<images>/recipes/<recipe digest>` names it.
     On failure: ImageError; no image was added, and what is half made is removed by this build or by the next.
     """
-    recipe, distribution, files = find_recipe(name), this_distribution().label, guest_files()
-    digest = recipe_digest(recipe, distribution, files)
+    recipe, distribution, files = find_recipe(name), this_distribution(), guest_files()
+    digest = recipe_digest(recipe, distribution.label, files)
     known = None if fresh else remembered(images_directory, digest)
     if known:
         return known
     images_directory.mkdir(parents=True, exist_ok=True)
     with only_builder(images_directory, say):
         known = None if fresh else remembered(images_directory, digest)  # made by the builder that we waited for
-        return known or build_now(recipe, distribution, files, images_directory, say)
+        return known or build_now(recipe, distribution, files, digest, images_directory, say)
 
 
 def remembered(images_directory: Path, recipe: str) -> GuestImage | None:
@@ -42,13 +42,15 @@ def remembered(images_directory: Path, recipe: str) -> GuestImage | None:
         return None
 
 
-def build_now(recipe: Recipe, distribution: str, files: dict[str, bytes], images_directory: Path, say: Say) -> GuestImage:
+def build_now(
+    recipe: Recipe, distribution: Distribution, files: dict[str, bytes], digest: str, images_directory: Path, say: Say
+) -> GuestImage:
     with scratch(images_directory) as place:
         result = place / "result"
         result.mkdir()
-        packages = make_files(recipe, this_distribution(), files, place, result, say)
+        packages = make_files(recipe, distribution, files, place, result, say)
         say("hashing")
-        description = describe(recipe, recipe_digest(recipe, distribution, files), distribution, packages, result)
+        description = describe(recipe, digest, distribution, packages, result)
         write_description(result, description)
         target = images_directory / description.digest
         if target.exists() and not whole(target):
@@ -57,12 +59,12 @@ def build_now(recipe: Recipe, distribution: str, files: dict[str, bytes], images
             (target / DESCRIPTION).touch()  # of the images of its name, it is the newest build
         else:
             publish_directory(result, target)
-    publish_text(images_directory / RECIPES / description.recipe_digest, description.digest + "\n")
+    publish_text(images_directory / RECIPES / digest, description.digest + "\n")
     say(f"ready: {target}")
     return load_image(target)
 
 
-def describe(recipe: Recipe, recipe_digest: str, distribution: str, packages: dict[str, str], result: Path) -> Description:
+def describe(recipe: Recipe, digest_of_recipe: str, distribution: Distribution, packages: dict[str, str], result: Path) -> Description:
     names = ["kernel", "initrd", *([DISK] if recipe.disk_bytes else [])]
     digests = {name: sha256_of(result / name) for name in names}
     return Description(
@@ -75,8 +77,8 @@ def describe(recipe: Recipe, recipe_digest: str, distribution: str, packages: di
         disk_bytes=recipe.disk_bytes,
         command_line=recipe.command_line,
         default_memory_mib=recipe.default_memory_mib,
-        recipe_digest=recipe_digest,
-        distribution=distribution,
+        recipe_digest=digest_of_recipe,
+        distribution=distribution.label,
         packages=packages,
     )
 

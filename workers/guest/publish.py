@@ -2,6 +2,7 @@
 
 import fcntl
 import os
+import secrets
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
@@ -43,16 +44,19 @@ def sweep(images_directory: Path) -> None:
     """Remove scratch space. Only the holder of the lock may call it."""
     place = images_directory / SCRATCH
     if place.exists():
-        owned = all(path.lstat().st_uid == os.geteuid() for path in place.glob("*"))
+        owned = all(path.lstat().st_uid == os.geteuid() for path in place.glob("*/*"))
         command: list[str | Path] = ["rm", "-rf", "--one-file-system", "--", place]
         run(command if owned else as_root(command))
 
 
 @contextmanager
 def scratch(images_directory: Path) -> Iterator[Path]:
-    """An empty directory on the same file system, gone afterwards whatever happened (after a SIGKILL: swept by the next builder)."""
-    place = images_directory / SCRATCH
-    place.mkdir()
+    """An empty directory on the same file system, gone afterwards whatever happened (after a SIGKILL: swept by the next builder).
+
+    Its name is new each time: what a killed builder started through sudo does not hold the lock, and may still write where it was told to.
+    """
+    place = images_directory / SCRATCH / secrets.token_hex(8)
+    place.mkdir(parents=True)
     try:
         yield place
     except BaseException:

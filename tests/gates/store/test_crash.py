@@ -38,7 +38,7 @@ def test_the_gate_notices_a_save_that_calls_durable_what_is_not(sabotage: str, t
     scene = set_scene(tmp_path)
     assert run_victim(scene, "manifest_durable", sabotage=sabotage) == -9
     lose_power(scene)
-    with pytest.raises(AssertionError, match="is lost|not whole"):
+    with pytest.raises(AssertionError, match=r"is lost|not whole"):
         judge(scene, finished=True)
 
 

@@ -1,13 +1,14 @@
 """A build whose expensive step is faked: what it would fetch and install is a few bytes."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from workers.guest import build as building
 from workers.guest.image import DISK
-from workers.guest.recipe import Recipe
+from workers.guest.recipe import DEBIAN_PYTHON, RECIPES, Recipe
 from workers.machine.driver import GuestImage
 
 PACKAGES = {"busybox-static": "1:1.35"}
@@ -36,6 +37,7 @@ class FakeStep:
 def step(monkeypatch: pytest.MonkeyPatch) -> FakeStep:
     fake = FakeStep()
     monkeypatch.setattr(building, "make_files", fake)
+    monkeypatch.setitem(RECIPES, "debian-python", replace(DEBIAN_PYTHON, disk_bytes=1 << 20))  # a disk that is quickly hashed
     return fake
 
 

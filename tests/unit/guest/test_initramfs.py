@@ -11,7 +11,8 @@ from workers.guest.errors import ImageError
 
 
 def parse(archive: bytes) -> list[tuple[str, int, bytes]]:
-    entries, place = [], 0
+    entries: list[tuple[str, int, bytes]] = []
+    place = 0
     while True:
         assert archive[place : place + 6] == b"070701"
         fields = [int(archive[place + 6 + 8 * n : place + 14 + 8 * n], 16) for n in range(13)]
