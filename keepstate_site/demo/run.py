@@ -210,6 +210,6 @@ def _packs(demo: Demo) -> set[Path]:
 
 
 def _forget_cache(root: Path) -> None:
-    """As another host would be: nothing assembled. (`manage.py host_cache --clear` does the same.)"""
+    """As another host would be: nothing assembled. (`./keepstate host --clear-cache` does the same.)"""
     for image in (root / "host").glob("*/cache/*/*"):
         image.unlink(missing_ok=True)

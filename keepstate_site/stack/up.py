@@ -53,7 +53,8 @@ def serve(supervisor: Supervisor, services: Services, options: argparse.Namespac
     if options.ready_file:
         replace(options.ready_file, json.dumps(facts))
     say(f"ready after {time.monotonic() - begun:.1f} s; logs in {services.paths.logs}; Ctrl-C stops")
-    for line in welcome(services.paths, processes.url(listener), logins):
+    # whoever asked for a ready file reads the token there, and this output is then a log
+    for line in welcome(services.paths, processes.url(listener), logins, show=not options.ready_file):
         say(line)
 
 
@@ -92,12 +93,12 @@ def announce_services(services: Services, ready_file: Path | None) -> None:
         replace(ready_file, json.dumps({"url": None, "token": None, "account_id": None, "pid": os.getpid()}))
 
 
-def welcome(paths: Paths, url: str, logins: Logins) -> list[str]:
+def welcome(paths: Paths, url: str, logins: Logins, *, show: bool) -> list[str]:
     """Secrets are shown the first time only; `./keepstate up --show-credentials` prints them again."""
     lines = [f"API and its pages   {url}/api/docs", f"admin               {url}/admin/"]
     shown = paths.secrets / "shown"
     marks = f"{logins.username} {logins.account_id}"
-    if shown.exists() and shown.read_text().strip() == marks:
+    if not show or (shown.exists() and shown.read_text().strip() == marks):
         return [*lines, "login and API token: ./keepstate up --show-credentials"]
     replace(shown, marks)
     return lines + credential_lines(logins)

@@ -40,7 +40,8 @@ def run(argv: Sequence[str | Path], *, cwd: Path | None = None, environment: dic
         end(process)
     if process.returncode != 0:
         said = (stderr or stdout).decode(errors="replace")[-TAIL_CHARACTERS:]
-        raise ImageError(f"{' '.join(words[:3])} ... failed with code {process.returncode}; no image was made. It said:\n{said}")
+        shown = words[words.index("--") + 1 :] if words[0] == "sudo" else words
+        raise ImageError(f"{' '.join(shown[:3])} ... failed with code {process.returncode}; no image was made. It said:\n{said}")
     return stdout.decode(errors="replace")
 
 

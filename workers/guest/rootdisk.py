@@ -26,5 +26,7 @@ def make_root_disk(recipe: Recipe, distribution: Distribution, files: dict[str, 
     with disk.open("wb") as file:
         file.truncate(recipe.disk_bytes)
     owner = f"{os.getuid()}:{os.getgid()}"
-    run(as_root(["sh", STEP, work, disk, distribution.codename, ",".join(recipe.packages), owner]))
+    # Its own mounts (mmdebstrap's /proc, /sys, /dev) and processes, which end with it: what is left of a killed build is plain files.
+    alone = ["unshare", "--mount-proc", "--propagation=private", "--pid", "--fork", "--kill-child"]
+    run(as_root([*alone, "sh", STEP, work, disk, distribution.codename, ",".join(recipe.packages), owner]))
     return dict(line.split() for line in (work / "installed").read_text().splitlines())

@@ -1,8 +1,8 @@
 #!/bin/sh
 # rootdisk.sh WORK DISK CODENAME PACKAGES OWNER: the one step of a build that needs root's rights.
 # In WORK: sources.list, apt.conf, overlay/ (files of ours). Leaves the sparse ext4 file DISK (it exists, with its size)
-# and WORK/installed (names and versions of packages); WORK/root is removed. Nothing is mounted outside mmdebstrap's own
-# mount namespace.
+# and WORK/installed (names and versions of packages); WORK/root is removed. Run it in a mount namespace of its own: mmdebstrap
+# mounts /proc, /sys and devices below WORK/root, and a killed one would leave them there.
 set -eu
 umask 022
 work=$1

@@ -9,6 +9,7 @@ Nothing here is synced to disk: none of it means anything after the host itself 
 
 import json
 import os
+import secrets
 import shutil
 import socket
 from collections.abc import Mapping
@@ -25,7 +26,7 @@ RECORD_LIMIT = 64 * 1024
 
 def write_atomically(path: Path, data: bytes) -> None:
     """Readers see the old bytes or the new ones, never a part."""
-    temporary = path.with_name(f".{path.name}.{os.getpid()}")
+    temporary = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
     temporary.write_bytes(data)
     temporary.rename(path)
 
@@ -55,17 +56,28 @@ def process_of(runtime: Path, record: Mapping[str, object]) -> identity.ProcessI
 
 def claim(runtime: Path, failure_code: str) -> int:
     """Make the directory, empty it, and return its alive-lock. Raises `failure_code`, touching nothing, if a machine lives there."""
+    lock_fd = None
     try:
         runtime.mkdir(parents=True, exist_ok=True, mode=0o700)
         lock_fd = alive.acquire(runtime)
+        if lock_fd is not None:
+            _empty(runtime)
     except OSError as error:
+        if lock_fd is not None:
+            os.close(lock_fd)
         raise MachineError(failure_code, f"The runtime directory {runtime} cannot be used: {error}. Nothing was started.") from error
     if lock_fd is None:
         raise MachineError(failure_code, f"A live machine holds {runtime}. Nothing was started; attach to it or kill it first.")
-    for entry in runtime.iterdir():
-        if entry.name != alive.LOCK_NAME:
-            shutil.rmtree(entry) if entry.is_dir() and not entry.is_symlink() else entry.unlink()
     return lock_fd
+
+
+def _empty(runtime: Path) -> None:
+    """Remove what a dead machine left, all but the lock that we hold."""
+    for entry in runtime.iterdir():
+        if entry.is_dir() and not entry.is_symlink():
+            shutil.rmtree(entry)
+        elif entry.name != alive.LOCK_NAME:
+            entry.unlink()
 
 
 def discard(runtime: Path) -> None:

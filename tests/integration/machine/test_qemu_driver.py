@@ -24,6 +24,15 @@ from workers.machine.qemu.monitor import Monitor
 pytestmark = pytest.mark.vm
 NO_SECOND_FILE = "size=600m,nr_inodes=2"  # room for the pages' file, none for the device state's
 
+COUNTER = """
+import itertools, os, time
+for n in itertools.count():
+    with open("/tmp/n.new", "w") as file:
+        file.write(str(n))
+    os.replace("/tmp/n.new", "/tmp/n")
+    time.sleep(0.005)
+"""
+
 
 @contextmanager
 def small_filesystem(directory: Path, options: str) -> Iterator[Path]:
@@ -102,7 +111,10 @@ class TestQemuDriver(DriverSuite):
         assert abs(int(run(resume(saved), "date +%s")) - time.time()) < 60
 
     def test_a_process_in_the_guest_goes_on_where_it_was(self, machine, capture, resume, image, tmp_path):
-        run(machine, "sh -c 'n=0; while :; do n=$((n+1)); echo $n > /tmp/n; usleep 1000; done' >/dev/null 2>&1 & sleep 1; echo $! > pid")
+        run(
+            machine,
+            "sh -c 'n=0; while :; do n=$((n+1)); echo $n > /tmp/m; mv /tmp/m /tmp/n; usleep 1000; done' >/dev/null 2>&1 & sleep 1; echo $! > pid",
+        )
         at_capture = int(run(machine, "cat /tmp/n"))
         saved = assemble(capture(machine), image, tmp_path / "saved")
         machine.kill()
@@ -122,6 +134,8 @@ class TestQemuDriver(DriverSuite):
     def test_the_hypervisor_has_its_own_session_and_no_descriptor_of_ours_but_the_lock(self, machine, runtime):
         pid = machine.inspect().pid
         assert os.getsid(pid) == pid
+        ignored = next(line for line in Path(f"/proc/{pid}/status").read_text().splitlines() if line.startswith("SigIgn:"))
+        assert int(ignored.split()[1], 16) & 1 << (signal.SIGPIPE - 1)  # nobody reads its errors once it has started
         files = {os.readlink(entry) for entry in Path(f"/proc/{pid}/fd").iterdir()}
         assert str((runtime / "alive.lock").resolve()) in files
         assert not any("pytest" in name and not name.startswith(str(runtime.resolve())) for name in files)
@@ -134,6 +148,23 @@ class TestQemuDriver(DriverSuite):
         assert adopted.inspect().pid == pid
         adopted.kill()
         assert driver.attach(runtime) is None
+
+    def test_several_processors_and_memory_beyond_the_32_bit_hole_are_saved_whole(self, driver, runtime, image, tmp_path, capture):
+        spec = MachineSpec("session", 3072 << 20, 2)
+        machine = driver.boot(runtime, spec, image, timeout_seconds=BOOT_SECONDS)
+        run(machine, "head -c 100000000 /dev/urandom > /dev/shm/data; sha256sum /dev/shm/data > sum")
+        saved = assemble(capture(machine), image, tmp_path / "saved")
+        machine.kill()
+        resumed = driver.resume(tmp_path / "large", spec, image, saved, timeout_seconds=GUEST_SECONDS)
+        resumed.run()
+        resumed.greet(GUEST_SECONDS)
+        assert run(resumed, "nproc; sha256sum -c sum") == "2\n/dev/shm/data: OK"
+
+    def test_the_accelerator_is_proved_by_a_boot_that_leaves_nothing_behind(self, tiny_image, tmp_path):
+        driver = QemuDriver(tmp_path / "state" / "proofs", tiny_image)
+        assert driver.accelerator.name in ("kvm", "tcg")
+        assert driver.pin_facts("x86_64")["accelerator"] == driver.accelerator.name
+        assert not list((tmp_path / "state").glob("proof-*"))
 
 
 class TestQemuDisk:
@@ -158,10 +189,12 @@ class TestQemuDisk:
         return machine
 
     def test_files_and_a_counting_process_go_on_after_sigkill_over_three_generations(self, machine):
-        script = "import time,itertools\nfor n in itertools.count(): open('/tmp/n','w').write(str(n)); time.sleep(0.005)"
-        run(machine, f'nohup python3 -c "{script}" >/dev/null 2>&1 & until [ -s /tmp/n ]; do sleep 0.1; done')
+        run(
+            machine,
+            f"cat > count.py <<'END'\n{COUNTER}\nEND\nnohup python3 count.py >/dev/null 2>&1 &\nuntil [ -e /tmp/n ]; do sleep 0.1; done",
+        )
         run(machine, "head -c 3000000 /dev/urandom > data; sha256sum data > sum; sync")
-        count = int(run(machine, "cat /tmp/n || sleep 0.1; cat /tmp/n").split()[-1])
+        count = int(run(machine, "cat /tmp/n"))
         for generation in range(3):
             _, saved = self.save(machine, f"g{generation}")
             os.kill(machine.inspect().pid, signal.SIGKILL)
@@ -169,9 +202,9 @@ class TestQemuDisk:
             machine = self.resume(saved, f"resumed{generation}")
             assert run(machine, "echo 3 > /proc/sys/vm/drop_caches; sha256sum -c sum") == "data: OK"
             run(machine, f"echo {generation} >> generations; sync")
-            run(machine, f"until [ -s /tmp/n ] && [ $(cat /tmp/n) -gt {count} ]; do sleep 0.05; done")
-            count = int(run(machine, "until [ -s /tmp/n ]; do :; done; cat /tmp/n"))
+            count = int(run(machine, f"until [ $(cat /tmp/n) -gt {count} ]; do sleep 0.05; done; cat /tmp/n"))
         assert run(machine, "echo 3 > /proc/sys/vm/drop_caches; cat generations").split() == ["0", "1", "2"]
+        assert run(machine, "pgrep -c python3 || ps | grep -c '[c]ount.py'") == "1"
 
     def test_two_captures_in_a_row_hold_the_disk_of_two_moments(self, machine):
         run(machine, "head -c 1000000 /dev/urandom > a; sync")

@@ -38,7 +38,7 @@ def closed_root() -> Iterator[Path]:
     """A root below a directory that only its owner can enter."""
     closed = Path(tempfile.mkdtemp(prefix="ks-closed-"))
     yield closed / "var"
-    remove(closed / "var")
+    remove_below(closed)
     shutil.rmtree(closed)
 
 

@@ -96,12 +96,12 @@ def test_workers_get_timeouts_and_a_pool_and_a_migration_may_take_its_time(tmp_p
 def test_urls_point_at_the_servers_that_they_name(tmp_path: Path) -> None:
     found = values(
         tmp_path,
-        DATABASE_URL="postgresql://me:p%40ss@/work?host=/run/pg&sslmode=disable",
+        DATABASE_URL="postgresql://me:p%40ss@/kept?host=/run/pg&sslmode=disable",
         REDIS_URL="unix:///run/my redis.sock?db=3",
         CHECKPOINT_STORE_URL="file:///srv/kept%20things",
     )
     database = found["database"]
-    assert (database["USER"], database["PASSWORD"], database["HOST"], database["NAME"]) == ("me", "p@ss", "/run/pg", "work")
+    assert (database["USER"], database["PASSWORD"], database["HOST"], database["NAME"]) == ("me", "p@ss", "/run/pg", "kept")
     assert database["OPTIONS"]["sslmode"] == "disable"
     assert found["broker"] == "redis+socket:///run/my%20redis.sock?virtual_host=3"
     assert found["store"]["location"] == "/srv/kept things"

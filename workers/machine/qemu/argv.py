@@ -66,7 +66,8 @@ def command_line(
     argv += ["-machine", f"{qemu.machine_type},memory-backend=memory,dump-guest-core=off", "-accel", accelerator.option]
     argv += ["-cpu", accelerator.cpu, "-smp", str(spec.cpus), "-m", f"{spec.memory_bytes // (1 << 20)}M"]
     argv += ["-object", json.dumps(memory_backend(qemu, memory, spec.memory_bytes))]
-    argv += ["-kernel", str(image.kernel), "-initrd", str(image.initrd), "-append", image.command_line]
+    # absolute, for the process has another working directory than we have
+    argv += ["-kernel", str(image.kernel.absolute()), "-initrd", str(image.initrd.absolute()), "-append", image.command_line]
     # A guest that ends (shut down, reset, panicked) leaves a stopped process that can still say why and show its console.
     argv += ["-no-reboot", "-no-shutdown", "-pidfile", PID_NAME]
     argv += [*_channels(), *_devices(disk)]

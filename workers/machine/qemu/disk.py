@@ -46,8 +46,9 @@ def starting_chain(runtime: Path, image: GuestImage, saved_disk: Path | None, fa
     """Create the first overlay of a machine, over the saved disk or the image's own; None for an image without a disk."""
     if image.disk is None:
         return None
-    create_overlay(runtime / overlay_name(0), saved_disk or image.disk, "qcow2" if saved_disk else "raw", image.disk_bytes, failure_code)
-    nodes: list[Mapping[str, object]] = [{"node-name": "image", "driver": "raw", "read-only": True, "file": _file(image.disk)}]
+    base = image.disk.absolute()
+    create_overlay(runtime / overlay_name(0), saved_disk or base, "qcow2" if saved_disk else "raw", image.disk_bytes, failure_code)
+    nodes: list[Mapping[str, object]] = [{"node-name": "image", "driver": "raw", "read-only": True, "file": _file(base)}]
     if saved_disk is not None:
         nodes.append({"node-name": "saved", "driver": "qcow2", "read-only": True, "file": _file(saved_disk), "backing": "image"})
     nodes.append(overlay_node(0, backing=nodes[-1]["node-name"]))
