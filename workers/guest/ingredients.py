@@ -39,5 +39,5 @@ def make_files(recipe: Recipe, distribution: Distribution, files: dict[str, byte
     (result / "initrd").write_bytes(cpio.archive(entries))
     if recipe.disk_bytes:
         say("installing the root disk (some minutes)")
-        packages |= make_root_disk(recipe, distribution, files, work, result / DISK)
+        packages |= make_root_disk(recipe, distribution, files, busybox, work, result / DISK)
     return packages

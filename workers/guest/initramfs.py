@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from workers.guest import cpio, elf
-from workers.guest.layout import guest_paths
+from workers.guest.layout import BUSYBOX, SHELL, guest_paths
 
 BOOT_APPLETS = ("mount", "insmod", "ip", "mkdir", "ln", "sleep", "switch_root")
 TINY_APPLETS = """
@@ -33,7 +33,7 @@ def whole_guest(files: dict[str, bytes], tree: Path) -> list[cpio.Entry]:
     entries += [cpio.file("usr/bin/qemu-ga", agent.read_bytes(), 0o755)]
     entries += [cpio.file(path, content, 0o755) for path, content in elf.libraries_of(agent, tree).items()]
     entries += [cpio.file(path, content, 0o755) for path, content in guest_paths(files).items()]
-    entries += [cpio.symlink("sbin", "usr/sbin")]
+    entries += [cpio.symlink("sbin", "usr/sbin"), cpio.symlink(BUSYBOX, "/bin/busybox"), cpio.symlink(SHELL, "busybox")]
     entries += [cpio.file("etc/passwd", b"root:x:0:0:root:/root:/bin/sh\n"), cpio.file("etc/group", b"root:x:0:\ntty:x:5:\n")]
     entries += [cpio.file("etc/hosts", b"127.0.0.1 localhost keepstate\n")]
     return entries

@@ -1,6 +1,8 @@
 """Where our scripts lie in a guest: the same in every image."""
 
 SCRIPTS = "usr/lib/keepstate"
+BUSYBOX = f"{SCRIPTS}/busybox"
+SHELL = f"{SCRIPTS}/sh"  # a link to it
 PLACES = {
     "init": (f"{SCRIPTS}/init",),
     "exec": (f"{SCRIPTS}/exec",),

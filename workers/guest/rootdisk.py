@@ -5,23 +5,26 @@ from pathlib import Path
 
 from workers.guest.commands import as_root, run
 from workers.guest.distribution import Distribution, apt_settings
-from workers.guest.layout import guest_paths
+from workers.guest.layout import BUSYBOX, SHELL, guest_paths
 from workers.guest.recipe import Recipe
 
 STEP = Path(__file__).with_name("rootdisk.sh")
 
 
-def make_root_disk(recipe: Recipe, distribution: Distribution, files: dict[str, bytes], work: Path, disk: Path) -> dict[str, str]:
+def make_root_disk(
+    recipe: Recipe, distribution: Distribution, files: dict[str, bytes], busybox: bytes, work: Path, disk: Path
+) -> dict[str, str]:
     """Write the raw disk and return the packages installed in it.
 
     Prerequisites: `work` holds the archive's sources.list. Needs root's rights (sudo for an ordinary user) for rootdisk.sh alone.
     On failure: ImageError; what is left under `work` may be root's.
     """
-    for path, content in guest_paths(files).items():
+    for path, content in (guest_paths(files) | {BUSYBOX: busybox}).items():
         place = work / "overlay" / path
         place.parent.mkdir(parents=True, exist_ok=True)
         place.write_bytes(content)
         place.chmod(0o755)
+    (work / "overlay" / SHELL).symlink_to(Path(BUSYBOX).name)
     (work / "apt.conf").write_text(apt_settings())
     with disk.open("wb") as file:
         file.truncate(recipe.disk_bytes)

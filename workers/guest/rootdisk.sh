@@ -25,7 +25,7 @@ mkdir -p "$root/var/cache/apt/archives/partial" "$root/var/lib/apt/lists/partial
 echo keepstate >"$root/etc/hostname"
 printf '127.0.0.1 localhost keepstate\n::1 localhost\n' >"$root/etc/hosts"
 : >"$root/etc/machine-id"
-cp -R "$work/overlay/." "$root/"
+cp -RP "$work/overlay/." "$root/"
 
 # No journal, and no table that the guest's kernel would still have to clear: a disk is resumed only together with the
 # memory that belongs to it, so there is no crash to recover from, and what the kernel writes by itself would be saved

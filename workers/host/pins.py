@@ -1,6 +1,4 @@
-"""This host's pins: what its hypervisor, accelerator and kernel are, proved when the worker starts."""
-
-from functools import cache
+"""This host's pins: what its hypervisor, accelerator and kernel are. The accelerator is proved once in a worker's life."""
 
 from checkpoints_app.models import Pin
 from checkpoints_app.services import pin as pins
@@ -9,14 +7,16 @@ from workers.host.drivers import driver
 from workers.machine.driver import MachineError
 
 
-@cache
 def pin_here(architecture: str) -> Pin:
-    """The pin under which this process starts machines. Raises FleetUnavailable, naming what is missing."""
+    """The pin under which a machine would start now: a hypervisor that was upgraded under a running worker is another one.
+
+    Raises FleetUnavailable, naming what is missing.
+    """
     try:
         facts = driver().pin_facts(architecture)
     except MachineError as error:
         raise FleetUnavailable(
-            f"This host cannot run {architecture} machines: {error}. Nothing was started.",
+            f"This host cannot run {architecture} machines: {error} Nothing was started.",
             next_action="Run ./keepstate doctor on the host.",
         ) from error
     return pins.record(architecture, facts)

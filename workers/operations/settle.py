@@ -27,13 +27,26 @@ def settle_host() -> None:
     """One bad session never keeps the others from being settled."""
     for session in Session.objects.filter(host_id=host_id(), runtime_state__in=[SessionState.RUNNING, *_TRANSIENT]):
         try:
-            if not _busy(session):
+            if _unattended(session):
                 _settle(session)
         except WrongState:
             log.info("session moved on by itself", extra={"session_id": session.id})
         except Exception:
             log.exception("session not settled", extra={"session_id": session.id})
     _sweep_leftovers()
+
+
+def _unattended(session: Session) -> bool:
+    """No operation looks after it, and it is still as it was read.
+
+    The state is read again *after* the operations: an operation that ended in between has moved it, and its machine must not be judged
+    by the state before.
+    """
+    if _busy(session):
+        return False
+    seen = (session.runtime_state, session.epoch)
+    session.refresh_from_db()
+    return seen == (session.runtime_state, session.epoch)
 
 
 def _busy(session: Session) -> bool:

@@ -111,10 +111,8 @@ class TestQemuDriver(DriverSuite):
         assert abs(int(run(resume(saved), "date +%s")) - time.time()) < 60
 
     def test_a_process_in_the_guest_goes_on_where_it_was(self, machine, capture, resume, image, tmp_path):
-        run(
-            machine,
-            "sh -c 'n=0; while :; do n=$((n+1)); echo $n > /tmp/m; mv /tmp/m /tmp/n; usleep 1000; done' >/dev/null 2>&1 & sleep 1; echo $! > pid",
-        )
+        count = "n=0; while :; do n=$((n+1)); echo $n > /tmp/m; mv /tmp/m /tmp/n; usleep 1000; done"
+        run(machine, f"sh -c '{count}' >/dev/null 2>&1 & until [ -e /tmp/n ]; do :; done")
         at_capture = int(run(machine, "cat /tmp/n"))
         saved = assemble(capture(machine), image, tmp_path / "saved")
         machine.kill()

@@ -1,6 +1,7 @@
 """Processes are recognised by more than their number, and ended only if they are the ones that were meant."""
 
 import os
+import resource
 import subprocess
 import sys
 from dataclasses import replace
@@ -60,6 +61,7 @@ def test_a_spawned_process_has_its_own_session_no_core_file_and_no_input(locked)
     assert os.getsid(locked.pid) == locked.pid
     limits = Path(f"/proc/{locked.pid}/limits").read_text()
     assert "Max core file size        0                    0" in limits
+    assert resource.prlimit(locked.pid, resource.RLIMIT_NOFILE)[0] == min(65536, resource.getrlimit(resource.RLIMIT_NOFILE)[1])
     assert os.readlink(f"/proc/{locked.pid}/fd/0") == "/dev/null"
 
 

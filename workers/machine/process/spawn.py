@@ -7,6 +7,7 @@ import subprocess
 from collections.abc import Sequence
 from pathlib import Path
 
+OPEN_FILES = 65536  # each capture of a machine with a disk leaves it one more open overlay
 PR_SET_PTRACER = 0x59616D61
 PR_SET_PTRACER_ANY = ctypes.c_ulong(-1)
 
@@ -27,18 +28,19 @@ def spawn(argv: Sequence[str], runtime: Path, lock_fd: int, stderr_fd: int) -> i
         preexec_fn=_allow_readers if _readers_need_leave() else None,  # noqa: PLW1509  one system call, and only where it is needed
     )  # fmt: skip
     _children[child.pid] = child
-    # A core file would be the guest's memory in a place that nobody erases. Set from here: no code between fork and exec.
-    try:
-        resource.prlimit(child.pid, resource.RLIMIT_CORE, (0, 0))
-    except ProcessLookupError:
-        pass  # it has already died; whoever waits for it will see that
+    _limit(child.pid)
     return child.pid
 
 
-def exit_code(pid: int) -> int | None:
-    """The exit code (negative: signal) of a child of this worker that has ended; None if it runs or is not ours."""
-    child = _children.get(pid)
-    return None if child is None else child.poll()
+def _limit(pid: int) -> None:
+    """Set from here and not between fork and exec. A core file would be the guest's memory in a place that nobody erases."""
+    try:
+        resource.prlimit(pid, resource.RLIMIT_CORE, (0, 0))
+        hard = resource.prlimit(pid, resource.RLIMIT_NOFILE)[1]
+        most = OPEN_FILES if hard == resource.RLIM_INFINITY else min(hard, OPEN_FILES)
+        resource.prlimit(pid, resource.RLIMIT_NOFILE, (most, hard))
+    except ProcessLookupError:
+        pass  # it has already died; whoever waits for it will see that
 
 
 def reap(pid: int, timeout_seconds: float) -> None:

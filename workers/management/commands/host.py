@@ -17,7 +17,8 @@ class Command(BaseCommand):
     help = "Show this host: its pins, its machines as they are at this moment, its cache of assembled images."
 
     def add_arguments(self, parser: CommandParser) -> None:
-        parser.add_argument("--clear-cache", action="store_true", help="remove every assembled image; checkpoints and machines are not touched")
+        help_text = "remove every assembled image; checkpoints and machines are not touched"
+        parser.add_argument("--clear-cache", action="store_true", help=help_text)
 
     def handle(self, *args: Any, **options: Any) -> None:
         self._show_host()
