@@ -7,7 +7,8 @@ os.environ.setdefault("KEEPSTATE_SECRET_KEY", secrets.token_hex(32))
 os.environ.setdefault("KEEPSTATE_MASTER_KEY", secrets.token_hex(32))
 
 from keepstate_site.settings import *  # noqa: F403
-from keepstate_site.settings import STORAGES
+from keepstate_site.settings import MIDDLEWARE, STORAGES
 
 STORAGES["staticfiles"] = {"BACKEND": "django.contrib.staticfiles.storage.StaticFilesStorage"}
+MIDDLEWARE = [name for name in MIDDLEWARE if "whitenoise" not in name]  # it serves collected files, of which tests have none
 PASSWORD_HASHERS = ["django.contrib.auth.hashers.MD5PasswordHasher"]  # quick, for throw-away users

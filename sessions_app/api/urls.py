@@ -1,6 +1,6 @@
 """The routes of accounts, operations, sessions and their history."""
 
-from django.urls import URLPattern, path
+from django.urls import URLPattern, path, re_path
 
 from sessions_app.api.account import RevokeView, WhoAmIView
 from sessions_app.api.capabilities import CapabilitiesView, PublicCapabilitiesView
@@ -32,6 +32,6 @@ urlpatterns: list[URLPattern] = [
 
 #: Included last by the site: whatever no app serves under /api.
 catch_all: list[URLPattern] = [
-    path("api/v2/<path:rest>", NotServedV2View.as_view(), name="not-served-v2"),
-    path("api/<path:rest>", NotServedView.as_view(), name="not-served"),
+    re_path(r"(?s)^api/v2/(?P<rest>.*)", NotServedV2View.as_view(), name="not-served-v2"),  # (?s): a path may hold a newline
+    re_path(r"(?s)^api/(?P<rest>.*)", NotServedView.as_view(), name="not-served"),
 ]

@@ -30,6 +30,6 @@ cp -RP "$work/overlay/." "$root/"
 # No journal, and no table that the guest's kernel would still have to clear: a disk is resumed only together with the
 # memory that belongs to it, so there is no crash to recover from, and what the kernel writes by itself would be saved
 # with each checkpoint.
-mke2fs -q -t ext4 -O ^has_journal -E lazy_itable_init=0,root_owner=0:0 -m 0 -L keepstate -d "$root" "$disk"
+mke2fs -q -t ext4 -O ^has_journal,^orphan_file -E lazy_itable_init=0,root_owner=0:0 -m 0 -L keepstate -d "$root" "$disk"
 rm -rf --one-file-system "$root"
 chown "$owner" "$work/installed"

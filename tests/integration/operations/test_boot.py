@@ -9,10 +9,12 @@ from django.db import OperationalError
 from sessions_app.services import lease as leases
 from tests.integration.operations.world import (
     HOST,
+    Died,
     World,
     done,
     error_of,
     events,
+    expire,
     guest,
     live_machines,
     runtime_directories,
@@ -20,6 +22,7 @@ from tests.integration.operations.world import (
     succeeded,
 )
 from workers.host.pins import pin_here
+from workers.machine.fake.driver import FakeDriver
 
 
 def test_a_booted_session_runs_on_this_host_and_its_guest_answers(world: World) -> None:
@@ -80,8 +83,6 @@ def test_a_boot_whose_commit_fails_leaves_no_machine_and_no_session_that_waits(w
 def test_a_boot_that_died_after_its_failure_was_written_starts_nothing_more(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     world.faults.boot_fails = "no kernel"
     operation = world.ask_boot()
-    from tests.integration.operations.world import Died, expire
-
     def died(*_: object) -> None:
         raise Died
 
@@ -98,9 +99,6 @@ def test_a_boot_that_died_after_its_failure_was_written_starts_nothing_more(worl
 
 
 def test_a_second_attempt_ends_the_machine_of_the_first_and_boots_its_own(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    from tests.integration.operations.world import Died, expire
-    from workers.machine.fake.driver import FakeDriver
-
     boot = FakeDriver.boot
     operation = world.ask_boot()
 

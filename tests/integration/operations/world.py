@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
 
+import numpy as np
 from django.conf import settings
 from django.db.models.functions import Now
 
@@ -21,10 +22,11 @@ from tests.support.waiting import until_gone
 from workers.guest.image import Description, image_digest, sha256_of, write_description
 from workers.host import machines
 from workers.host.drivers import driver
-from workers.host.identity import cache_directory, machines_directory, staging_directory
+from workers.host.identity import cache_directory, machines_directory, runtime_directory, staging_directory
 from workers.machine.driver import Machine, MachineError, MachineState
 from workers.machine.fake.driver import FakeDriver
 from workers.machine.fake.faults import FakeFaults
+from workers.machine.memory.mapping import find_mapping
 from workers.machine.process import alive
 from workers.operations.run import run
 
@@ -78,6 +80,9 @@ class World:
         operation = succeeded(self.ask_delete(session))
         session.refresh_from_db()
         return operation
+
+    def runtime(self, session: Session) -> Path:
+        return runtime_directory(session.id, session.epoch)
 
     # -- what goes wrong
 
@@ -222,3 +227,13 @@ def end_every_machine() -> None:
                 machine.kill()
             except MachineError as error:
                 raise AssertionError(json.dumps(str(error))) from error
+
+
+def scribble(session: Session, mib: int, seed: int, *, at_mib: int = 8) -> None:
+    """As if the guest had written so many MiB of its memory with bytes that do not compress."""
+    record = json.loads((machine_of(session).runtime / "machine.json").read_text())
+    (segment,) = find_mapping(pid_of(session), record["memory_inode"], record["memory_bytes"])
+    noise = np.random.default_rng(seed).bytes(mib << 20)
+    with open(f"/proc/{pid_of(session)}/mem", "r+b", buffering=0) as memory:
+        written = os.pwrite(memory.fileno(), noise, segment.address + (at_mib << 20))
+    assert written == len(noise)

@@ -1,0 +1,124 @@
+"""Delete: final from any state, safe to repeat, and no pack is erased that somebody else holds."""
+
+import pytest
+from django.conf import settings
+
+from checkpoints_app.models import Checkpoint, Pack, PackEdge
+from checkpoints_app.services import storage
+from checkpoints_app.store import UnavailableError
+from sessions_app.models import Session
+from sessions_app.services import lease as leases
+from sessions_app.states import SessionState
+from tests.integration.operations.world import (
+    Died,
+    World,
+    done,
+    error_of,
+    events,
+    expire,
+    leftovers,
+    objects,
+    runtime_directories,
+    scribble,
+    succeeded,
+)
+from workers.host.identity import cache_directory
+
+
+def test_it_ends_the_machine_and_erases_every_object_of_the_session(world: World, session: Session) -> None:
+    scribble(session, 1, seed=1)
+    world.save(session)
+    operation = world.delete(session)
+    assert (session.runtime_state, session.host_id) == ("deleted", "")
+    assert session.deleted_at is not None
+    assert runtime_directories() == []
+    assert objects() == {}
+    assert leftovers() == []
+    assert set(session.checkpoints.values_list("state", flat=True)) == {"erased"}
+    assert not Pack.objects.exists()
+    assert operation.response is not None
+    assert operation.response["content_purge"]["packs"] == 1
+    assert events(session)[-2:] == ["session.deleting", "session.deleted"]
+
+
+@pytest.mark.parametrize("state", [state for state in SessionState if state != SessionState.DELETED])
+@pytest.mark.parametrize("alive", [True, False])
+def test_it_is_possible_from_every_state_with_and_without_a_machine(world: World, session: Session, state: str, alive: bool) -> None:
+    if not alive:
+        world.kill(session)
+    Session.objects.filter(id=session.id).update(runtime_state=state)
+    session.refresh_from_db()
+    world.delete(session)
+    assert session.runtime_state == "deleted"
+    assert runtime_directories() == []
+
+
+def test_what_another_session_holds_stays_and_still_resumes(world: World, session: Session) -> None:
+    scribble(session, 1, seed=1)
+    mine = world.save(session, stop=True)
+    other = world.boot()
+    scribble(other, 1, seed=2)
+    others = world.save(other, stop=True)
+    shared = mine.edges.get().pack
+    PackEdge.objects.create(checkpoint=others, pack=shared)
+    operation = world.delete(session)
+    assert operation.response is not None
+    assert (operation.response["content_purge"]["packs"], operation.response["content_purge"]["packs_shared"]) == (0, 1)
+    assert {name.rsplit("/", 1)[1] for name in objects()} == {shared.id, others.manifest_id, *pack_ids(others)}
+    world.resume(other)
+
+
+def pack_ids(checkpoint: Checkpoint) -> set[str]:
+    return set(checkpoint.edges.values_list("pack_id", flat=True))
+
+
+@pytest.mark.parametrize("after", ["the edges", "the packs", "the manifests"])
+def test_an_attempt_that_died_half_way_is_done_again(world: World, session: Session, monkeypatch: pytest.MonkeyPatch, after: str) -> None:
+    scribble(session, 1, seed=1)
+    world.save(session)
+    operation = world.ask_delete(session)
+    dying = {"the edges": (storage, "delete_pack"), "the packs": (storage, "delete_manifest"), "the manifests": (leases, "succeed")}
+
+    def died(*_: object) -> None:
+        raise Died
+
+    with monkeypatch.context() as patch:
+        patch.setattr(*dying[after], died)
+        with pytest.raises(Died):
+            done(operation)
+    expire(operation)
+    succeeded(operation)
+    session.refresh_from_db()
+    assert session.runtime_state == "deleted"
+    assert objects() == {}
+    assert not Pack.objects.exists()
+
+
+def test_a_store_that_does_not_answer_fails_the_delete_without_a_false_word_and_it_can_be_asked_again(
+    world: World, session: Session, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world.save(session)
+
+    def broken(*_: object) -> None:
+        raise UnavailableError("no answer")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(storage, "delete_pack", broken)
+        error = error_of(world.ask_delete(session))
+    session.refresh_from_db()
+    assert session.runtime_state == "deleting"
+    assert "intact" not in str(error["message"])
+    world.delete(session)
+    assert objects() == {}
+
+
+def test_the_assembled_images_of_the_session_leave_this_host_with_it(world: World, session: Session) -> None:
+    """They are its memory and its disk, in the clear."""
+    scribble(session, 1, seed=1)
+    kept = world.save(world.boot())
+    mine = [world.save(session), world.save(session, stop=True)]
+    world.delete(session)
+    names = {path.name for path in cache_directory().glob("*/*") if path.suffix != ".lock"}
+    assert not any(name.startswith((row.memory_root, row.content_digest)) for row in mine for name in names)
+    assert kept.content_digest in names
+    assert settings.KEEPSTATE_CACHE_GIB

@@ -1,0 +1,55 @@
+"""A host that registers, and one that cannot."""
+
+import os
+from pathlib import Path
+
+import pytest
+from pytest_django.fixtures import Settings
+
+from sessions_app.errors import FleetUnavailable
+from tests.integration.operations.conftest import forget_caches
+from tests.integration.operations.world import HOST, World
+from workers.host.pins import pin_here
+from workers.host.queues import io_queues, vm_queues
+from workers.host.register import register
+from workers.models import Host, HostPin
+
+
+def test_a_host_tells_its_size_and_its_pin(world: World) -> None:
+    host = Host.objects.get()
+    assert (host.id, host.cpus) == (HOST, os.cpu_count())
+    assert host.memory_bytes > 0
+    assert list(host.pins.all()) == [pin_here(os.uname().machine)]
+
+
+def test_it_listens_on_its_own_queue_and_on_its_pins(world: World) -> None:
+    pin = pin_here(os.uname().machine).digest
+    assert vm_queues() == [f"host.{HOST}", f"pin.{pin[:16]}"]
+    assert io_queues() == [f"io.{HOST}"]
+
+
+def test_registering_again_changes_nothing_but_the_heartbeat(world: World) -> None:
+    register()
+    assert (Host.objects.count(), HostPin.objects.count()) == (1, 1)
+
+
+def test_a_pin_that_is_not_proved_any_more_takes_no_work_here(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    from workers.machine.fake.driver import FakeDriver
+
+    old = pin_here(os.uname().machine)
+    monkeypatch.setattr(FakeDriver, "pin_facts", lambda *_: {"hypervisor": "another"})
+    register()
+    assert old not in Host.objects.get().pins.all()
+    assert Host.objects.get().pins.count() == 1
+
+
+def test_a_host_without_a_hypervisor_registers_nothing_and_names_what_to_install(
+    host: Path, transactional_db: None, settings: Settings, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    settings.KEEPSTATE_MACHINE_DRIVER = "qemu"
+    forget_caches()
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(FleetUnavailable, match="qemu-system-x86"):
+        register()
+    assert not Host.objects.exists()
+    assert not HostPin.objects.exists()

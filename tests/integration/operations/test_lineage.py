@@ -1,0 +1,86 @@
+"""What a save is a delta to, and what it does when that one is not good any more."""
+
+import pytest
+
+from checkpoints_app.models import Checkpoint
+from checkpoints_app.services import checkpoint as checkpoints
+from sessions_app.models import Session
+from tests.integration.operations.world import World, forget_cache, guest, objects, scribble, store_directory
+from tests.support.fleet import tenant  # noqa: F401
+
+
+def remove_object(name: str) -> None:
+    (path,) = (store_directory() / "objects").rglob(name)
+    path.unlink()
+
+
+def test_a_save_after_a_resume_from_an_older_checkpoint_is_a_delta_to_that_one(world: World, session: Session) -> None:
+    guest(session, "echo one > note")
+    scribble(session, 2, seed=1)
+    first = world.save(session)
+    guest(session, "echo two > note")
+    scribble(session, 2, seed=2)
+    world.save(session, stop=True)
+    world.resume(session, first.id)
+    scribble(session, 1, seed=3, at_mib=64)
+    third = world.save(session, stop=True)
+    assert third.parent_id == first.id
+    assert third.unique_bytes is not None
+    assert 1 << 20 <= third.unique_bytes < 2 << 20
+    forget_cache()
+    world.resume(session)
+    assert guest(session, "cat note") == "one"
+
+
+@pytest.fixture
+def resumed(world: World, session: Session) -> Checkpoint:
+    """The checkpoint from which the session's machine was resumed; there is data that only it holds."""
+    guest(session, "echo kept > note")
+    scribble(session, 2, seed=1)
+    checkpoint = world.save(session, stop=True)
+    world.resume(session)
+    return checkpoint
+
+
+def test_a_save_whose_parent_was_found_corrupt_stores_everything_anew_and_heals(world: World, session: Session, resumed: Checkpoint) -> None:
+    checkpoints.mark_corrupt(resumed, "found by a test", source="test")
+    for name in objects():
+        remove_object(name.rsplit("/", 1)[1])
+    healed = world.save(session, stop=True)
+    assert healed.unique_bytes is not None
+    assert healed.unique_bytes >= 2 << 20
+    forget_cache()
+    world.resume(session)
+    assert guest(session, "cat note") == "kept"
+
+
+@pytest.mark.parametrize("lost", ["manifest", "pack"])
+def test_a_save_that_finds_its_parent_corrupt_marks_it_and_stores_everything_anew(
+    world: World, session: Session, resumed: Checkpoint, lost: str
+) -> None:
+    remove_object(resumed.manifest_id if lost == "manifest" else resumed.edges.get().pack_id)
+    healed = world.save(session, stop=True)
+    resumed.refresh_from_db()
+    assert resumed.state == "corrupt"
+    assert healed.unique_bytes is not None
+    assert healed.unique_bytes >= 2 << 20
+    forget_cache()
+    world.resume(session)
+    assert guest(session, "cat note") == "kept"
+
+
+def test_an_image_under_a_machine_that_was_damaged_is_not_passed_on(world: World, session: Session, resumed: Checkpoint) -> None:
+    """Its bytes would enter the next image unseen, under the name of content that they are not."""
+    from workers.cache import files
+    from workers.cache.digest import data_extents
+
+    image = files.place(files.MEMORY, resumed.memory_root)
+    with open(image, "r+b") as file:
+        extents = list(data_extents(file.fileno()))
+        file.seek(extents[-1][0])
+        file.write(b"damage" * 100)
+    guest(session, "echo later > note")
+    saved = world.save(session, stop=True)
+    assert files.lookup(files.MEMORY, saved.memory_root) is None
+    world.resume(session)
+    assert guest(session, "cat note") == "later"

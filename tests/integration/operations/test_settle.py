@@ -1,0 +1,246 @@
+"""What a host settles by itself, because no operation looks after it."""
+
+import logging
+from collections.abc import Iterator
+
+import pytest
+
+from sessions_app.models import Operation, Session
+from sessions_app.states import SessionState
+from tests.integration.operations.world import (
+    Died,
+    World,
+    done,
+    events,
+    guest,
+    live_machines,
+    machine_of,
+    pid_of,
+    runs,
+    runtime_directories,
+)
+from tests.support.fleet import checkpoint_row, session_row
+from workers.host import machines
+from workers.host.identity import machines_directory, staging_directory
+from workers.machine.driver import MachineError
+from workers.machine.fake.machine import FakeMachine
+from workers.operations import settle
+from workers.operations.observe import observe
+from workers.operations.settle import settle_host
+
+
+def as_if(session: Session, state: SessionState) -> None:
+    """Its operation ended without finishing."""
+    Session.objects.filter(id=session.id).update(runtime_state=state)
+    session.refresh_from_db()
+
+
+def settled(session: Session) -> Session:
+    settle_host()
+    session.refresh_from_db()
+    return session
+
+
+def test_a_session_that_runs_is_left_alone(world: World, session: Session) -> None:
+    before = (session.revision, session.event_count, pid_of(session))
+    settled(session)
+    assert (session.revision, session.event_count, pid_of(session)) == before
+
+
+def test_a_running_session_whose_machine_died_is_failed_and_says_why(world: World, session: Session) -> None:
+    world.kill(session)
+    settled(session)
+    assert (session.runtime_state, session.host_id) == ("failed", "")
+    assert session.failure is not None
+    assert session.failure["code"] == "ks_machine_lost"
+    assert events(session)[-1] == "session.machine_lost"
+    assert runtime_directories() == []
+
+
+def test_a_machine_that_a_lost_save_left_paused_is_set_running_and_the_save_is_failed(world: World, session: Session) -> None:
+    machine_of(session).stop()
+    as_if(session, SessionState.CHECKPOINTING)
+    row = checkpoint_row(session, "capturing")  # type: ignore[arg-type]
+    settled(session)
+    row.refresh_from_db()
+    assert session.runtime_state == "running"
+    assert runs(session)
+    assert row.state == "failed"
+    assert row.failure is not None
+    assert "checkpoint.failed" in events(session)
+
+
+def test_a_lost_save_of_a_machine_that_died_fails_the_session(world: World, session: Session) -> None:
+    world.kill(session)
+    as_if(session, SessionState.CHECKPOINTING)
+    settled(session)
+    assert session.runtime_state == "failed"
+
+
+def test_a_session_that_was_stopping_is_parked_and_its_machine_ended(world: World, session: Session) -> None:
+    world.save(session)
+    as_if(session, SessionState.STOPPING)
+    settled(session)
+    assert (session.runtime_state, session.park_reason) == ("parked", "requested")
+    assert live_machines() == []
+
+
+def test_a_session_that_was_resuming_is_parked_and_whatever_ran_is_ended(world: World, session: Session) -> None:
+    world.save(session)
+    as_if(session, SessionState.RESUMING)
+    settled(session)
+    assert (session.runtime_state, session.park_reason) == ("parked", "resume_failed")
+    assert live_machines() == []
+
+
+def test_a_session_that_was_provisioning_is_failed_and_says_why(world: World, session: Session) -> None:
+    as_if(session, SessionState.PROVISIONING)
+    settled(session)
+    assert session.runtime_state == "failed"
+    assert session.failure is not None
+    assert live_machines() == []
+
+
+@pytest.mark.parametrize("state", ["provisioning", "checkpointing", "stopping", "resuming"])
+def test_what_an_operation_looks_after_is_left_to_it(world: World, session: Session, state: SessionState) -> None:
+    world.ask_save(session)
+    as_if(session, state)
+    settled(session)
+    assert session.runtime_state == state
+    assert runs(session)
+
+
+def test_sessions_of_other_hosts_are_not_touched(world: World, session: Session) -> None:
+    world.kill(session)
+    Session.objects.filter(id=session.id).update(host_id="h-another")
+    settled(session)
+    assert session.runtime_state == "running"
+
+
+@pytest.mark.parametrize("state", ["provisioning", "resuming", "stopping"])
+def test_a_session_that_came_to_run_while_the_host_looked_elsewhere_keeps_its_machine(
+    world: World, session: Session, monkeypatch: pytest.MonkeyPatch, state: SessionState
+) -> None:
+    """The list of sessions is read first; by the time one's turn comes, its operation may have succeeded."""
+    slow = session_row(world.account, SessionState.RUNNING, host_id="h-one")
+    pid = pid_of(session)
+    as_if(session, state)
+    machine_of_ = machines.machine_of
+
+    def others_end_meanwhile(asked: Session):  # type: ignore[no-untyped-def]
+        if asked.id == slow.id:
+            as_if(session, SessionState.RUNNING)
+        return machine_of_(asked)
+
+    monkeypatch.setattr(machines, "machine_of", others_end_meanwhile)
+    monkeypatch.setattr(settle.Session.objects.__class__, "_ordered_for_test", None, raising=False)
+    as_if_order(slow, session)
+    settled(session)
+    assert (session.runtime_state, pid_of(session)) == ("running", pid)
+
+
+def as_if_order(first: Session, second: Session) -> None:
+    """Nothing: rows come in the order in which they were last written, which the test has arranged."""
+    Session.objects.filter(id=first.id).update(name="first")
+    Session.objects.filter(id=second.id).update(name="second")
+
+
+def test_a_machine_of_an_epoch_that_was_left_is_ended(world: World, session: Session) -> None:
+    Session.objects.filter(id=session.id).update(epoch=2, runtime_state="parked", host_id="")
+    settle_host()
+    assert live_machines() == []
+    assert runtime_directories() == []
+
+
+def test_the_directory_of_no_known_session_is_not_touched_and_told(
+    world: World, session: Session, caplog: pytest.LogCaptureFixture
+) -> None:
+    unknown = machines_directory() / "somebody.1"
+    unknown.mkdir()
+    (unknown / "file").write_text("not ours")
+    with caplog.at_level(logging.WARNING):
+        settle_host()
+    assert (unknown / "file").read_text() == "not ours"
+    assert "no known session" in caplog.text
+
+
+def test_a_directory_that_only_looks_like_a_sessions_is_not_touched(world: World, session: Session) -> None:
+    copy = machines_directory() / f"{session.id}.1-copy"
+    copy.mkdir()
+    (copy / "file").write_text("an operator's")
+    settle_host()
+    assert (copy / "file").exists()
+
+
+def test_one_machine_that_cannot_be_ended_does_not_keep_the_others_from_it(
+    world: World, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    sessions = [world.boot(), world.boot()]
+    Session.objects.update(epoch=2, runtime_state="parked", host_id="")
+    first = sorted(session.id for session in sessions)[0]
+    kill = FakeMachine.kill
+
+    def not_the_first(machine: FakeMachine) -> None:
+        if machine.runtime.name.startswith(first):
+            raise MachineError("kill_failed", "the process does not go")
+        kill(machine)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(FakeMachine, "kill", not_the_first)
+        settle_host()
+    assert live_machines() == [f"{first}.1"]
+
+
+def test_a_directory_whose_process_cannot_be_named_is_not_removed_under_it(world: World, session: Session) -> None:
+    runtime = world.runtime(session)
+    for name in ("machine.json", "hypervisor.pid"):
+        (runtime / name).rename(runtime / (name + ".away"))
+    try:
+        with pytest.raises(MachineError, match=r"alive\.lock"):
+            machines.end(runtime)
+        assert runtime.exists()
+    finally:
+        for name in ("machine.json", "hypervisor.pid"):
+            (runtime / (name + ".away")).rename(runtime / name)
+    assert runs(session)
+
+
+def test_staging_of_an_operation_that_has_ended_is_removed_and_of_one_that_works_is_not(world: World, session: Session) -> None:
+    ended, working = world.ask_save(session), None
+    done(ended)
+    working = world.ask_save(session)
+    stale, used, unknown = (staging_directory() / name for name in (f"{ended.id}.1", f"{working.id}.2", "somebody"))
+    for directory in (stale, used, unknown):
+        directory.mkdir(parents=True)
+        (directory / "pages").write_text("of a guest's memory")
+    settle_host()
+    assert [path.exists() for path in (stale, used, unknown)] == [False, True, True]
+
+
+def test_observation_tells_that_the_host_is_alive(world: World, session: Session) -> None:
+    from datetime import timedelta
+
+    from workers.models import Host
+
+    Host.objects.update(heartbeat_at=session.created_at - timedelta(days=1))
+    observe()
+    assert Host.objects.get().heartbeat_at > session.created_at
+
+
+def test_unfinished_objects_of_a_worker_that_died_are_removed_from_the_store(world: World, session: Session) -> None:
+    from tests.integration.operations.world import store_directory
+
+    abandoned = store_directory() / "staging" / ("0" * 32)
+    world.save(session)
+    abandoned.mkdir()
+    (abandoned / "1").write_text("half of a pack")
+    observe()
+    assert not abandoned.exists()
+
+
+@pytest.fixture(autouse=True)
+def no_operation_is_left_claimed() -> Iterator[None]:
+    yield
+    assert Died
+    assert not Operation.objects.filter(state="running").exists()
+    assert guest
