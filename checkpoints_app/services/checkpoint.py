@@ -35,13 +35,11 @@ def uploading(checkpoint: Checkpoint, *, pause_seconds: float, written_bytes: in
     )
 
 
-def fail_unfinished(session_id: str, operation_id: str, failure: dict[str, Any], *, source: str) -> int:
-    """Mark what an ended or lost attempt of this operation began as failed. Published rows are never touched."""
+def fail_unfinished(session_id: str, operation_id: str | None, failure: dict[str, Any], *, source: str) -> int:
+    """Mark what an ended or lost attempt of this operation (None: of any) began as failed. Published rows are never touched."""
     with transaction.atomic():
-        rows = Checkpoint.objects.select_for_update().filter(
-            session_id=session_id, operation_id=operation_id, state__in=CHECKPOINT_UNFINISHED
-        )
-        found = list(rows)
+        rows = Checkpoint.objects.select_for_update().filter(session_id=session_id, state__in=CHECKPOINT_UNFINISHED)
+        found = list(rows if operation_id is None else rows.filter(operation_id=operation_id))
         for row in found:
             Checkpoint.objects.filter(id=row.id).update(state=CheckpointState.FAILED, failure=failure)
             event.append(

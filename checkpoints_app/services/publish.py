@@ -7,7 +7,7 @@ one is; there is no moment between.
 
 from dataclasses import dataclass
 
-from django.db.models import F
+from django.db.models import F, Subquery
 from django.db.models.functions import Now
 
 from checkpoints_app.models import Checkpoint, Pack, PackEdge
@@ -54,7 +54,10 @@ def publish(checkpoint: Checkpoint, stored: Stored, lease: Lease, *, source: str
         stored_bytes=stored.stored_bytes,
     )
     moved = Session.objects.filter(id=checkpoint.session_id, epoch=checkpoint.source_epoch).update(
-        head_checkpoint_id=checkpoint.id, head_checkpoint_at=Now(), pin_digest=checkpoint.pin_id, revision=F("revision") + 1
+        head_checkpoint_id=checkpoint.id,
+        head_checkpoint_at=Subquery(Checkpoint.objects.filter(id=checkpoint.id).values("published_at")),
+        pin_digest=checkpoint.pin_id,
+        revision=F("revision") + 1,
     )
     if not (published and moved):
         raise LeaseLost(lease.operation_id)

@@ -22,3 +22,9 @@ def delete_pack(account_id: str, pack_id: str) -> None:
 
 def delete_manifest(account_id: str, manifest_id: str) -> None:
     backend().delete(object_key(account_id, Kind.MANIFEST, manifest_id))
+
+
+def remove_abandoned() -> int:
+    """Remove the unfinished objects of writers that died; returns how many writers'. What a live one holds is not touched."""
+    found = backend()
+    return found.remove_abandoned() if isinstance(found, LocalBackend) else 0

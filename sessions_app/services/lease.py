@@ -12,8 +12,9 @@ from django.db import connection
 from django.db.models import F
 from django.db.models.functions import Now
 
-from sessions_app.errors import Internal, ServiceError
+from sessions_app.errors import ServiceError
 from sessions_app.models import Operation
+from sessions_app.services.outcome import unfinished
 from sessions_app.states import OperationKind, OperationState
 
 
@@ -106,7 +107,7 @@ def give_up(operation: Operation) -> bool:
     What can be repeated has failed; a command in a guest may have had effects, so its outcome is not known and says so.
     """
     unknown = operation.kind == OperationKind.EXEC
-    error = _outcome_unknown() if unknown else _worker_lost(operation.attempt)
+    error = unfinished(operation.kind, _worker_lost(operation.attempt))
     held = Operation.objects.filter(id=operation.id, state=OperationState.RUNNING, lease_token=operation.lease_token)
     ended = held.filter(lease_expires_at__lt=Now(), attempt__gte=F("max_attempts")).update(
         state=OperationState.RECONCILIATION_REQUIRED if unknown else OperationState.FAILED,
@@ -118,15 +119,5 @@ def give_up(operation: Operation) -> bool:
     return bool(ended)
 
 
-def _worker_lost(attempts: int) -> Internal:
-    return Internal(
-        f"The work stopped {attempts} times before its end; its worker was lost each time. The last checkpoint is intact.",
-        next_action="Look at the session's state, then ask again. If it repeats, tell the operator this operation's id.",
-    )
-
-
-def _outcome_unknown() -> Internal:
-    return Internal(
-        "The worker that ran the command was lost. Whether the command had effects is not known; it is not run again.",
-        next_action="Look in the guest for what it should have done before you run it again.",
-    )
+def _worker_lost(attempts: int) -> str:
+    return "Its worker was lost." if attempts == 1 else f"Its worker was lost {attempts} times, each time before the end."

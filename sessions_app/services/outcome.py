@@ -1,0 +1,26 @@
+"""What may be said of an operation that did not come to its end: true for its kind, whatever point it had reached."""
+
+from collections.abc import Mapping
+
+from sessions_app.errors import Internal
+from sessions_app.states import OperationKind
+
+_ASK_AGAIN = "Look at the session's state, then ask again. If it repeats, tell the operator this operation's id."
+
+#: By kind: what is known all the same, and what to do next.
+_KNOWN: Mapping[str, tuple[str, str]] = {
+    OperationKind.BOOT: ("The session does not run.", "Delete the session with force=1 and create another."),
+    OperationKind.CHECKPOINT: ("Every checkpoint that is listed as valid is intact.", _ASK_AGAIN),
+    OperationKind.RESUME: ("Every checkpoint that is listed as valid is intact.", _ASK_AGAIN),
+    OperationKind.DELETE: ("What was erased by then is gone.", "Delete the session again: it goes on where it stopped."),
+    OperationKind.EXEC: (
+        "Whether the command had effects is not known; it is not run again.",
+        "Look in the guest for what it should have done before you run it again.",
+    ),
+}
+
+
+def unfinished(kind: str, happened: str) -> Internal:
+    """`happened`: a sentence that says why it did not end."""
+    known, next_action = _KNOWN[kind]
+    return Internal(f"{happened} {known}", next_action=next_action)
