@@ -6,34 +6,64 @@ It is the outbox of the whole system: a doorbell that was lost is rung here. Two
 import logging
 from datetime import timedelta
 
+from django.db import transaction
 from django.db.models import F
 from django.db.models.functions import Now
 
-from sessions_app.models import Operation
+from sessions_app.models import Operation, Session
 from sessions_app.services import dispatch, lease
-from sessions_app.states import OperationState
+from sessions_app.services import session as sessions
+from sessions_app.states import OperationKind, OperationState, SessionState
 from workers.host.placement import FRESH
-from workers.models import Host
+from workers.models import Host, HostPin
 
 log = logging.getLogger(__name__)
 
 BATCH = 500
 #: A queued operation this old was not heard: its doorbell is rung again.
 UNHEARD = timedelta(seconds=5)
-#: Hosts that are silent for long are not rung any more; their workers register again when they start.
-FORGET = FRESH * 10
+#: Hosts that are silent for so long are not rung any more; their workers register again when they start. It is long because silence may be
+#: the sweeper's own fault: after hours without a broker, or of a laptop's sleep, every host is rung and found again.
+FORGET = timedelta(days=30)
 
 
 def sweep() -> None:
-    for operation in Operation.objects.filter(state=OperationState.QUEUED, due_at__lt=Now() - UNHEARD).order_by("due_at")[:BATCH]:
+    heard = Operation.objects.filter(queue__in=_heard_queues())
+    for operation in heard.filter(state=OperationState.QUEUED, due_at__lt=Now() - UNHEARD).order_by("due_at")[:BATCH]:
         dispatch.ring(operation)
     dead = Operation.objects.filter(state=OperationState.RUNNING, lease_expires_at__lt=Now()).order_by("lease_expires_at")
-    for operation in dead.filter(attempt__lt=F("max_attempts"))[:BATCH]:
+    for operation in dead.filter(attempt__lt=F("max_attempts"), queue__in=_heard_queues())[:BATCH]:
         log.warning("lease expired, ringing for another attempt", extra={"operation_id": operation.id, "attempt": operation.attempt})
         dispatch.ring(operation)
     for operation in dead.filter(attempt__gte=F("max_attempts"))[:BATCH]:
-        if lease.give_up(operation):
-            log.error("operation given up", extra={"operation_id": operation.id, "attempt": operation.attempt})
+        _give_up(operation)
+
+
+def _heard_queues() -> list[str]:
+    """The queues that somebody reads. A doorbell in another would lie in the broker for ever, and the work that waits for a lost host would
+    fill each batch; both are rung as soon as the host is back.
+    """
+    alive = Host.objects.filter(heartbeat_at__gt=Now() - FRESH).values_list("id", flat=True)
+    pins = HostPin.objects.filter(host__in=alive).values_list("pin_id", flat=True)
+    return [
+        dispatch.CONTROL_QUEUE,
+        *(queue(host) for host in alive for queue in (dispatch.host_queue, dispatch.io_queue)),
+        *{dispatch.pin_queue(pin) for pin in pins},
+    ]
+
+
+def _give_up(operation: Operation) -> None:
+    """With a boot that no host had begun its session fails too, for no host knows it; all others are settled by theirs."""
+    with transaction.atomic():
+        if not lease.give_up(operation):
+            return
+        session = Session.objects.filter(id=operation.session_id, runtime_state=SessionState.PROVISIONING, host_id="").first()
+        if operation.kind == OperationKind.BOOT and session is not None:
+            operation.refresh_from_db()
+            sessions.move(
+                session, [SessionState.PROVISIONING], SessionState.FAILED, source="sweep", type_="session.failed", failure=operation.error
+            )
+    log.error("operation given up", extra={"operation_id": operation.id, "attempt": operation.attempt})
 
 
 def ring_hosts() -> None:

@@ -9,6 +9,9 @@ from keepstate_site.stack import commands, up
 from keepstate_site.stack.errors import StackError
 from keepstate_site.stack.paths import PROJECT, default_root
 
+#: Without arguments the whole suite runs on two processes; the tests of a file, and so their stack, stay together.
+WHOLE_SUITE = ["-n", "2", "--dist", "loadfile"]
+
 
 def main(argv: list[str]) -> int:
     command, rest = (argv[0], argv[1:]) if argv else ("help", [])
@@ -52,7 +55,7 @@ def _test(argv: list[str]) -> int:
         os.environ.pop(name, None)  # tests create, flush and drop: never on a server that someone else uses
     os.environ["DJANGO_SETTINGS_MODULE"] = "tests.settings"
     os.environ.setdefault("KEEPSTATE_IMAGES", str(root / "images"))
-    return commands.run(root / "test", [sys.executable, "-m", "pytest", *argv])
+    return commands.run(root / "test", [sys.executable, "-m", "pytest", *(argv or WHOLE_SUITE)])
 
 
 if __name__ == "__main__":

@@ -32,6 +32,6 @@ urlpatterns: list[URLPattern] = [
 
 #: Included last by the site: whatever no app serves under /api.
 catch_all: list[URLPattern] = [
-    re_path(r"(?s)^api/v2/(?P<rest>.*)", NotServedV2View.as_view(), name="not-served-v2"),  # (?s): a path may hold a newline
-    re_path(r"(?s)^api/(?P<rest>.*)", NotServedView.as_view(), name="not-served"),
+    re_path(r"^api/v2/(?P<rest>[\s\S]*)", NotServedV2View.as_view(), name="not-served-v2"),  # a path may hold a newline
+    re_path(r"^api/(?P<rest>[\s\S]*)", NotServedView.as_view(), name="not-served"),
 ]

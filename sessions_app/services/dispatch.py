@@ -26,6 +26,8 @@ CONTROL_QUEUE = "control"
 ANSWER_SECONDS = 2
 #: A doorbell nobody heard for this long is dropped from the broker; the sweeper has rung again by then.
 DOORBELL_SECONDS = 60
+#: A message that is not read is not removed from the broker either, for only its reader sees that it has expired.
+UNREAD_DOORBELLS = 20
 
 
 def host_queue(host_id: str) -> str:
@@ -49,7 +51,18 @@ def ring(operation: Operation) -> None:
 
 
 def ring_host(host_id: str) -> None:
-    _send(OBSERVE_HOST, io_queue(host_id))
+    """Ask a host to look after itself. A host that does not read its doorbells is not given more of them than a few."""
+    if _unread(io_queue(host_id)) < UNREAD_DOORBELLS:
+        _send(OBSERVE_HOST, io_queue(host_id))
+
+
+def _unread(queue: str) -> int:
+    """How many messages wait there; 0 where the broker does not say."""
+    try:
+        with producers[_broker()].acquire(block=True, timeout=ANSWER_SECONDS) as producer:
+            return int(producer.channel.queue_declare(queue, passive=True).message_count)
+    except Exception:  # an empty queue is none to the broker; any fault of it is told by the sending
+        return 0
 
 
 def _send(task: str, queue: str, *arguments: str) -> None:

@@ -29,7 +29,7 @@ def evidence(request: pytest.FixtureRequest) -> dict[str, Any]:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) -> Iterator[None]:
-    report: pytest.TestReport = yield  # type: ignore[misc, assignment]
+    report: pytest.TestReport = yield  # type: ignore[assignment]
     gate = item.get_closest_marker("gate")
     if gate is not None and gate.args and report.when == "call":
         measured = item.stash.get(_KEY, {})

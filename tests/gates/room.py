@@ -143,6 +143,7 @@ def room(root: Path, *, sabotage: str | None = None) -> Iterator[Room]:
         "KEEPSTATE_LEASE_SECONDS": "3",
         "KEEPSTATE_SWEEP_SECONDS": "1",
         "KEEPSTATE_CRASH_FILE": str(crash_file),
+        **dict.fromkeys(("DATABASE_URL", "REDIS_URL", "CHECKPOINT_STORE_URL"), ""),  # its own, not those of the test run
     }
     if sabotage:
         env |= {"DJANGO_SETTINGS_MODULE": "tests.sabotage.settings", "KEEPSTATE_SABOTAGE": sabotage}

@@ -22,7 +22,6 @@ def prove_memory(subject: Subject, evidence: dict[str, Any]) -> None:
         nonces.add(nonce)
         subject.kill()
         subject.resume()
-        until(lambda: subject.status()[0] > 0, 30, "the guest's program counts after the resume")
         count, nonce = subject.status()
         nonces.add(nonce)
         counts.append((at_save, count))
@@ -51,13 +50,17 @@ def test_a_heap_equals_its_independent_simulation_after_kill_minus_nine(gate_roo
         subject.save()
         subject.kill()
         subject.resume()
-        first = _report(subject)[0]
-        until(lambda first=first: _report(subject)[0] > first, 60, "the agent reports after the resume")
-        step, checksum = _report(subject)
+        step, checksum = _next_report(subject)
         equal.append((step, checksum == simulation.checksum(step)))
     evidence |= {"steps_and_equal": equal}
     assert all(same for _, same in equal)
     subject.delete()
+
+
+def _next_report(subject: Subject) -> tuple[int, str]:
+    seen = _report(subject)[0]
+    until(lambda: _report(subject)[0] > seen, 60, "the agent reports after the resume")
+    return _report(subject)
 
 
 def _report(subject: Subject) -> tuple[int, str]:

@@ -53,8 +53,8 @@ def test_a_machine_outlives_its_workers_and_is_adopted(gate_room: Room, evidence
     subject.delete()
 
 
-def test_gate_2a_fails_when_saves_store_nothing_new(tmp_path: Path) -> None:
-    with room(tmp_path, sabotage="saves_nothing_new") as sabotaged:
+def test_gate_2a_fails_when_the_newest_save_is_not_what_resumes(tmp_path: Path) -> None:
+    with room(tmp_path, sabotage="resumes_the_first_checkpoint") as sabotaged:
         subject = sabotaged.start()
         with pytest.raises(AssertionError):
             prove_cycles(sabotaged, subject, 8, {})

@@ -16,26 +16,15 @@ def resume_boots_afresh() -> None:
     patch.object(QemuDriver, "resume", boot_instead).start()
 
 
-def saves_nothing_new() -> None:
-    """A save reports success and publishes the moment of the session's first save again."""
-    from workers.operations import checkpoint
+def resumes_the_first_checkpoint() -> None:
+    """A resume takes the session's oldest checkpoint, whichever was asked for: later saves count for nothing."""
+    from checkpoints_app.models import Checkpoint
+    from checkpoints_app.services import checkpoint as checkpoints
 
-    original = checkpoint.save
-    kept: dict[str, Any] = {}
+    def oldest(session: Any, checkpoint_id: str) -> Any:
+        return Checkpoint.objects.select_related("pin").filter(session=session, state="published").order_by("created_at").first()
 
-    def stale(machine: Any, row: Any, staging: Path, **options: Any) -> Any:
-        if row.session_id not in kept:
-            kept[row.session_id] = original(machine, row, staging, **options)
-            return kept[row.session_id]
-        from dataclasses import replace
-
-        from checkpoints_app.services import checkpoint as rows
-
-        rows.uploading(row, pause_seconds=0.0, written_bytes=0)
-        first = kept[row.session_id]
-        return replace(first, stored=replace(first.stored, new_packs=[]), remember=lambda: None)
-
-    patch.object(checkpoint, "save", stale).start()
+    patch.object(checkpoints, "restorable", oldest).start()
 
 
 def successor_leaves_it_paused() -> None:
@@ -63,7 +52,7 @@ def cached_images_are_believed() -> None:
 
 MECHANISMS: Mapping[str, Callable[[], None]] = {
     "resume_boots_afresh": resume_boots_afresh,
-    "saves_nothing_new": saves_nothing_new,
+    "resumes_the_first_checkpoint": resumes_the_first_checkpoint,
     "successor_leaves_it_paused": successor_leaves_it_paused,
     "cached_images_are_believed": cached_images_are_believed,
 }

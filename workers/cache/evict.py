@@ -1,8 +1,9 @@
 """Keep the host cache within its bound: least recently used first, never what a machine of this host was started from."""
 
 import fcntl
-import logging
-import os
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 
 from django.conf import settings
@@ -11,25 +12,27 @@ from workers.cache import files
 from workers.host.identity import cache_directory, machines_directory
 from workers.host.note import read_note
 
-log = logging.getLogger(__name__)
+#: Longer than a start takes from the check of its images until its machine's note names them.
+SPARED_SECONDS = 300
 
 
 def evict() -> int:
-    """Bytes freed. Safe beside other workers: an image that another is assembling is locked and left alone."""
+    """Bytes freed. Safe beside other workers: an image that another is assembling is locked and left alone.
+
+    What was used a moment ago may be on its way into a machine that has no note yet: it stays, even if the cache is above its bound then.
+    """
     sweep_temporary()
-    used = _in_use()
+    used, newest = in_use(), time.time() - SPARED_SECONDS
     images = sorted(
-        (path for kind in (files.MEMORY, files.DISK, files.DEVICES) for path in _images(kind)), key=lambda path: path.stat().st_mtime
+        (found for kind in (files.MEMORY, files.DISK, files.DEVICES) for found in _images(kind)), key=lambda found: found.used_at
     )
-    total = sum(_allocated(path) for path in images)
-    bound, freed = settings.KEEPSTATE_CACHE_GIB << 30, 0
-    for path in images:
-        if total - freed <= bound:
+    excess = sum(found.allocated for found in images) - (settings.KEEPSTATE_CACHE_GIB << 30)
+    freed = 0
+    for found in images:
+        if freed >= excess:
             break
-        if path.name not in used and _free(path):
-            size = _allocated(path)
-            files.drop(path.parent.name, path.name)
-            freed += size
+        if found.path.name not in used and found.used_at < newest and _drop_unless_locked(found.path):
+            freed += found.allocated
     return freed
 
 
@@ -41,24 +44,35 @@ def sweep_temporary() -> None:
             path.unlink(missing_ok=True)
 
 
-def _images(kind: str) -> list[Path]:
-    directory = cache_directory() / kind
-    return [path for path in directory.glob("*") if path.suffix == "" and not path.name.startswith("tmp-")] if directory.exists() else []
-
-
-def _in_use() -> set[str]:
+def in_use() -> set[str]:
+    """Names of the images that machines of this host were started from."""
     notes = (read_note(runtime) for runtime in machines_directory().glob("*"))
     return {str(value) for note in notes for value in note.get("images", [])}
 
 
-def _allocated(path: Path) -> int:
-    return path.stat().st_blocks * 512
+@dataclass(frozen=True)
+class _Image:
+    path: Path
+    used_at: float
+    allocated: int
 
 
-def _free(path: Path) -> bool:
-    with open(path.with_name(path.name + ".lock"), "w") as handle:
+def _images(kind: str) -> Iterator[_Image]:
+    for path in (cache_directory() / kind).glob("*"):
+        if path.suffix == "" and not path.name.startswith("tmp-"):
+            try:
+                found = path.stat()
+            except FileNotFoundError:
+                continue  # another worker dropped it just now
+            yield _Image(path, found.st_mtime, found.st_blocks * 512)
+
+
+def _drop_unless_locked(path: Path) -> bool:
+    kind = path.parent.name
+    with open(files.lock_file(kind, path.name), "w") as handle:
         try:
             fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:
             return False
-    return os.path.exists(path)
+        files.drop(kind, path.name)
+    return True

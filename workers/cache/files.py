@@ -34,17 +34,29 @@ def temporary(kind: str, token: object) -> Path:
 @contextmanager
 def single_flight(kind: str, name: str) -> Iterator[None]:
     """One worker of this host assembles an image; the others wait for it. The kernel frees the lock of a worker that dies."""
-    with open(place(kind, name + ".lock"), "w") as handle:
+    with open(lock_file(kind, name), "w") as handle:
         fcntl.flock(handle, fcntl.LOCK_EX)
         yield
 
 
+def lock_file(kind: str, name: str) -> Path:
+    """Images whose names begin alike share a lock, so that the files are few and none need ever be removed. Nobody holds two."""
+    return place(kind, name[:2] + ".lock")
+
+
+def intact(kind: str, name: str) -> bool:
+    """Whether the image is what was assembled, re-hashed now. Raises OSError, ValueError, KeyError, TypeError for one that has no sum to
+    be compared with, or that cannot be read.
+    """
+    wanted = json.loads(_sum(kind, name).read_text())["digest"]
+    return bool(image_digest(place(kind, name)) == wanted)
+
+
 def lookup(kind: str, name: str) -> Path | None:
     """The image, re-hashed now and equal to its sum, or None. Marks it as used."""
-    path, total = place(kind, name), _sum(kind, name)
+    path = place(kind, name)
     try:
-        wanted = json.loads(total.read_text())["digest"]
-        if image_digest(path) == wanted:
+        if intact(kind, name):
             os.utime(path)
             return path
     except FileNotFoundError:

@@ -5,6 +5,7 @@ pages.
 import errno
 import fcntl
 import os
+from contextlib import ExitStack
 from pathlib import Path
 
 import numpy as np
@@ -22,17 +23,15 @@ def derive(base: Path, made: Path, numbers: npt.NDArray[np.int64], pages: Path) 
 
     Bytes move inside the kernel. Raises OSError; `made` may then be partial.
     """
-    source, target = os.open(base, os.O_RDONLY), os.open(made, os.O_RDWR | os.O_CREAT | os.O_TRUNC, 0o600)
-    written = os.open(pages, os.O_RDONLY)
-    try:
+    with ExitStack() as stack:
+        source, written = (stack.enter_context(open(path, "rb", buffering=0)).fileno() for path in (base, pages))
+        target = os.open(made, os.O_RDWR | os.O_CREAT | os.O_TRUNC, 0o600)
+        stack.callback(os.close, target)
         _copy_data(source, target)
         cuts = np.nonzero(np.diff(numbers) != 1)[0] + 1
         for first, last in zip(np.concatenate(([0], cuts)).tolist(), np.concatenate((cuts, [len(numbers)])).tolist(), strict=True):
             if last > first:
                 _copy_range(written, target, first * PAGE_BYTES, int(numbers[first]) * PAGE_BYTES, (last - first) * PAGE_BYTES)
-    finally:
-        for fd in (source, target, written):
-            os.close(fd)
 
 
 def _copy_data(source: int, target: int) -> None:

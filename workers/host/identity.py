@@ -21,16 +21,25 @@ def host_id() -> str:
     wanted: str = settings.KEEPSTATE_HOST_ID
     file = Path(settings.KEEPSTATE_VAR) / "host_id"
     if not wanted:
-        file.parent.mkdir(parents=True, exist_ok=True)
-        try:
-            with open(file, "x") as handle:
-                handle.write("h-" + os.urandom(4).hex())
-        except FileExistsError:
-            pass
+        if not file.exists():
+            _draw(file)
         wanted = file.read_text().strip()
     if not _SAFE.fullmatch(wanted):
         raise ValueError(f"host id {wanted!r}: use 1 to 40 of a-z, 0-9 and '-' (KEEPSTATE_HOST_ID, or the file {file})")
     return wanted
+
+
+def _draw(file: Path) -> None:
+    """Workers that start together agree on one id: the file has its name only once it is whole, and who comes second keeps the first's."""
+    file.parent.mkdir(parents=True, exist_ok=True)
+    drawn = file.with_name(f"{file.name}.{os.urandom(4).hex()}")
+    drawn.write_text("h-" + os.urandom(4).hex())
+    try:
+        os.link(drawn, file)
+    except FileExistsError:
+        pass
+    finally:
+        drawn.unlink()
 
 
 def host_directory() -> Path:
@@ -56,6 +65,12 @@ def images_directory() -> Path:
 def runtime_directory(session_id: str, epoch: int) -> Path:
     """Where the machine of that epoch lives; no two machines ever share one."""
     return machines_directory() / f"{session_id}.{epoch}"
+
+
+def epoch_of(runtime: Path) -> int | None:
+    """The epoch in a runtime directory's name; None for a name that is not ours."""
+    _, _, epoch = runtime.name.partition(".")
+    return int(epoch) if epoch.isascii() and epoch.isdecimal() else None
 
 
 def boot_id() -> str:

@@ -1,24 +1,38 @@
 """The machines of this host: what a session's consists of, whether it lives, and how it is ended."""
 
+import logging
 import shutil
 from pathlib import Path
 
 from sessions_app.errors import FleetUnavailable
 from sessions_app.models import Session
+from workers.guest.errors import ImageError
 from workers.guest.image import load_image
 from workers.host.drivers import driver
-from workers.host.identity import images_directory, machines_directory, runtime_directory
-from workers.machine.driver import GuestImage, Machine, MachineSpec
+from workers.host.identity import epoch_of, images_directory, machines_directory, runtime_directory
+from workers.machine.driver import GuestImage, Machine, MachineError, MachineSpec
+from workers.machine.process import alive
+
+log = logging.getLogger(__name__)
 
 
 def image_of(session: Session) -> GuestImage:
+    """Raises FleetUnavailable if this host has no whole copy of the session's image."""
     directory = images_directory() / session.image_digest
+    named = f"the image {session.image_name} {session.image_digest[:12]}"
     if not (directory / "image.json").exists():
         raise FleetUnavailable(
-            f"This host does not have the image {session.image_name} {session.image_digest[:12]}. Nothing was started.",
+            f"This host does not have {named}. Nothing was started.",
             next_action="Bring the image to the host (./keepstate images), then ask again.",
         )
-    return load_image(directory)
+    try:
+        return load_image(directory)
+    except ImageError as error:
+        log.exception("image not usable", extra={"image": session.image_digest})
+        raise FleetUnavailable(
+            f"This host's copy of {named} is not whole. Nothing was started.",
+            next_action="Remove the image from the host and bring it again (./keepstate images), then ask again.",
+        ) from error
 
 
 def spec_of(session: Session) -> MachineSpec:
@@ -30,19 +44,22 @@ def machine_of(session: Session) -> Machine | None:
     return driver().attach(runtime_directory(session.id, session.epoch))
 
 
-def directories_of(session_id: str) -> list[Path]:
-    """Every runtime directory of a session here, whatever its epoch."""
-    return sorted(machines_directory().glob(f"{session_id}.*"))
-
-
 def end(runtime: Path) -> None:
-    """Kill the machine of that directory, if one lives, then remove the directory. Safe to repeat."""
+    """Kill the machine of that directory, if one lives, then remove the directory. Safe to repeat.
+
+    Raises MachineError, and leaves the directory, if a process lives there that cannot be named or does not go.
+    """
     machine = driver().attach(runtime)
     if machine is not None:
         machine.kill()
+    elif alive.is_held(runtime):
+        raise MachineError("kill_failed", f"Something holds {runtime}/alive.lock and no record names it; nothing was ended.")
     shutil.rmtree(runtime, ignore_errors=True)
 
 
-def end_all(session_id: str) -> None:
-    for runtime in directories_of(session_id):
-        end(runtime)
+def end_all(session_id: str, *, until_epoch: int) -> None:
+    """End the session's machines here, of that epoch and of older ones: who comes late harms no machine that was started since."""
+    for runtime in sorted(machines_directory().glob(f"{session_id}.*")):
+        epoch = epoch_of(runtime)
+        if epoch is not None and epoch <= until_epoch:
+            end(runtime)

@@ -1,4 +1,4 @@
-"""A small fact kept beside a machine in its runtime directory: where its line of checkpoints stands and which cached images it was
+"""Small facts kept beside a machine in its runtime directory: where its line of checkpoints stands and which cached images it was
 started from.
 
 {"checkpoint": id of the checkpoint its next save is a delta to, "overlays": how many frozen overlays that one covered, "images": [names]}
@@ -20,7 +20,7 @@ def write_note(runtime: Path, **facts: Any) -> None:
 
 
 def read_note(runtime: Path) -> dict[str, Any]:
-    """The note, or {}: it only saves work, so a missing or torn one costs a longer read and nothing else."""
+    """The note, or {}. Without it a save reads more than it must; the images of a resumed machine are safe from eviction only by it."""
     try:
         note = json.loads((runtime / NAME).read_text())
     except (OSError, ValueError):

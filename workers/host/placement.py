@@ -48,10 +48,16 @@ def place_resume(*, session: Session, checkpoint_id: str) -> str:
 
 
 def _refuse(checkpoint: Checkpoint) -> None:
-    """Tell apart: no host has the pin (and how the hosts that there are differ), or those that have it are away or full."""
-    if Host.objects.filter(pins=checkpoint.pin_id, heartbeat_at__gt=Now() - FRESH, draining=False).exists():
+    """Tell apart: no live host has the pin (and how the hosts that there are differ), or those that have it are full or draining."""
+    having = Host.objects.filter(pins=checkpoint.pin_id, heartbeat_at__gt=Now() - FRESH)
+    if having.filter(draining=False).exists():
         raise FleetUnavailable(
             "Every host with this checkpoint's pin is full. Nothing was started.", next_action="Park another session, or wait."
+        )
+    if having.exists():
+        raise FleetUnavailable(
+            "Every live host with this checkpoint's pin is draining: it takes no new work. Nothing was started.",
+            next_action="Ask again once an operator has ended the draining or brought another host with that pin.",
         )
     others = Pin.objects.filter(architecture=checkpoint.pin.architecture, hosts__heartbeat_at__gt=Now() - FRESH).exclude(
         digest=checkpoint.pin_id

@@ -16,7 +16,8 @@ MIB = 1 << 20
 
 def register() -> Host:
     """Raises FleetUnavailable if the hypervisor is missing: a host that cannot run machines takes no work."""
-    proved = [pin_here(architecture) for architecture in sorted(driver().capabilities().architectures)]
+    architectures = driver().capabilities().architectures or {os.uname().machine}  # with none, the refusal names what to install
+    proved = [pin_here(architecture) for architecture in sorted(architectures)]
     host, _ = Host.objects.update_or_create(
         id=host_id(),
         defaults={"memory_bytes": memory_bytes(), "cpus": os.cpu_count() or 1, "boot_id": boot_id(), "heartbeat_at": Now()},

@@ -1,10 +1,9 @@
 """Boot: a session's first machine."""
 
-from django.db.models import F
-
 from sessions_app.errors import ServiceError, StartFailed
 from sessions_app.services import session as sessions
 from sessions_app.services.lease import LeaseLost
+from sessions_app.services.outcome import unfinished
 from sessions_app.states import SessionState
 from workers.host import machines
 from workers.host.drivers import driver
@@ -19,31 +18,44 @@ BOOT_SECONDS = 180
 
 def run(work: Work) -> None:
     """On success: the guest answers and the session runs. On failure: no process, no file; the session is failed and says why."""
+    if work.session.runtime_state == SessionState.FAILED:
+        raise _told_already(work)
     try:
         _boot(work)
-    except ServiceError as error:
-        with work.fenced():
-            sessions.move(
-                work.session,
-                [SessionState.PROVISIONING],
-                SessionState.FAILED,
-                source=work.source,
-                type_="session.failed",
-                payload={"reason": error.message},
-                failure=error.as_dict(),
-                host_id="",
-            )
+    except LeaseLost:
         raise
+    except Exception as error:
+        _fail_session(work, error)
+        raise
+
+
+def _told_already(work: Work) -> ServiceError:
+    """An earlier attempt failed the session and died before it ended the operation: this one only says the same."""
+    failure = work.session.failure or unfinished(work.operation.kind, "The boot failed.").as_dict()
+    return StartFailed(failure["message"], next_action=failure["next_action"], code=failure["code"])
+
+
+def _fail_session(work: Work, error: Exception) -> None:
+    told = error if isinstance(error, ServiceError) else unfinished(work.operation.kind, "The boot failed inside KeepState.")
+    with work.fenced():
+        sessions.move(
+            work.session,
+            [SessionState.PROVISIONING],
+            SessionState.FAILED,
+            source=work.source,
+            type_="session.failed",
+            payload={"reason": told.message},
+            failure=told.as_dict(),
+            host_id="",
+        )
 
 
 def _boot(work: Work) -> None:
     session, image = work.session, machines.image_of(work.session)
-    machines.end_all(session.id)
-    with work.fenced():
-        type(session).objects.filter(id=session.id, epoch=session.epoch).update(
-            epoch=F("epoch") + 1, host_id=host_id(), pin_digest=pin_here(session.architecture).digest
-        )
-    session.refresh_from_db()
+    pin = pin_here(session.architecture)
+    work.keeper.check()
+    machines.end_all(session.id, until_epoch=session.epoch)
+    work.next_epoch(host_id=host_id(), pin_digest=pin.digest)
     machines_directory().mkdir(parents=True, exist_ok=True)
     runtime = runtime_directory(session.id, session.epoch)
     try:
@@ -56,6 +68,6 @@ def _boot(work: Work) -> None:
         with work.fenced():
             sessions.move(session, [SessionState.PROVISIONING], SessionState.RUNNING, source=work.source, type_="session.running")
             work.succeed(session_words(session), http_status=201)
-    except LeaseLost:
-        machines.end(runtime)
+    except BaseException:
+        machines.end(runtime)  # its epoch is ours alone; if the commit's answer was lost, the host finds a session without its machine
         raise

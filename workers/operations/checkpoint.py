@@ -6,20 +6,24 @@ earlier one left: published already, or half-done (then the machine is set runni
 
 import logging
 import shutil
+from pathlib import Path
 from typing import Any
 
 from checkpoints_app.models import Checkpoint
 from checkpoints_app.services import checkpoint as checkpoints
 from checkpoints_app.services import publish
-from sessions_app.errors import MachineLost, SaveFailed, ServiceError
+from sessions_app.errors import MachineLost, ServiceError
 from sessions_app.models import Session
 from sessions_app.services import session as sessions
+from sessions_app.services.database import drop_broken_connection
 from sessions_app.services.lease import LeaseLost
 from sessions_app.states import SessionState
 from workers import crash
 from workers.host import machines
 from workers.host.identity import staging_directory
-from workers.machine.driver import Machine, MachineError
+from workers.machine.driver import Machine
+from workers.operations.save_failure import machine_deaf, machine_gone, save_failed
+from workers.operations.wake import set_running
 from workers.operations.words import session_words
 from workers.operations.work import Work
 from workers.save.capture import Saved, save
@@ -38,35 +42,39 @@ def run(work: Work) -> None:
 def _machine(work: Work) -> Machine:
     """The machine, alive and running. A session whose machine is gone is failed, and nothing of it was saved."""
     machine = machines.machine_of(work.session)
-    if machine is not None:
-        machine.run()  # an attempt that died in its stopped window left it paused
-        return machine
-    lost = MachineLost(
-        "The machine's process is gone. Nothing was saved; the last checkpoint is intact.",
-        next_action="Resume the session from its last checkpoint.",
-        facts=_facts(work.session),
-    )
+    if machine is None:
+        raise _lost(work)
     with work.fenced():
-        sessions.move(
-            work.session,
-            [SessionState.RUNNING, SessionState.CHECKPOINTING],
-            SessionState.FAILED,
-            source=work.source,
-            type_="session.machine_lost",
-            failure=lost.as_dict(),
-            host_id="",
-        )
+        state = set_running(machine)  # an attempt that died in its stopped window left it paused
+    if state == SessionState.FAILED:
+        raise _lost(work)
+    if state != SessionState.RUNNING:
+        raise machine_deaf(work.session)
+    return machine
+
+
+def _lost(work: Work) -> MachineLost:
+    lost = machine_gone(work.session)
+    with work.fenced():
+        if work.session.runtime_state != SessionState.FAILED:  # else an earlier attempt has told it
+            sessions.move(
+                work.session,
+                [SessionState.RUNNING, SessionState.CHECKPOINTING],
+                SessionState.FAILED,
+                source=work.source,
+                type_="session.machine_lost",
+                failure=lost.as_dict(),
+                host_id="",
+            )
         checkpoints.fail_unfinished(work.session.id, work.operation.id, lost.as_dict(), source=work.source)
-    raise lost
+    return lost
 
 
 def _save(work: Work, machine: Machine) -> Checkpoint:
     """On failure the machine runs on, the session is `running` again, and the row says why it failed."""
     staging = staging_directory() / f"{work.operation.id}.{work.lease.token}"
-    for left in staging_directory().glob(f"{work.operation.id}.*"):
-        shutil.rmtree(left, ignore_errors=True)
-    staging.mkdir(parents=True)
     try:
+        _empty(staging, work.operation.id)
         checkpoint = _begin(work)
         crash.reach("row_written")
         stop = work.operation.parameters["stop"]
@@ -79,9 +87,21 @@ def _save(work: Work, machine: Machine) -> Checkpoint:
     except LeaseLost:
         raise
     except Exception as error:
-        raise _failed(work, machine, error) from error
+        drop_broken_connection()
+        published = checkpoints.published_by(work.operation.id)
+        if published is None:
+            raise _failed(work, machine, error) from error
+        log.warning("the save is published, although what followed failed", exc_info=error)
+        return published
     finally:
         shutil.rmtree(staging, ignore_errors=True)
+
+
+def _empty(staging: Path, operation_id: str) -> None:
+    """Make the directory, and remove what earlier attempts of the operation left beside it."""
+    for left in staging.parent.glob(f"{operation_id}.*"):
+        shutil.rmtree(left, ignore_errors=True)
+    staging.mkdir(parents=True)
 
 
 def _begin(work: Work) -> Checkpoint:
@@ -112,9 +132,10 @@ def _publish(work: Work, checkpoint: Checkpoint, saved: Saved) -> None:
 def _stop(work: Work, checkpoint: Checkpoint) -> None:
     """End the machine. Prerequisite: published. An attempt that finds the machine gone has only the state left to write."""
     session = work.session
-    session.refresh_from_db()
-    machines.end_all(session.id)
+    work.keeper.check()
+    machines.end_all(session.id, until_epoch=checkpoint.source_epoch)
     with work.fenced():
+        session.refresh_from_db()
         sessions.move(
             session,
             [SessionState.STOPPING],
@@ -131,47 +152,16 @@ def _stop(work: Work, checkpoint: Checkpoint) -> None:
 def _failed(work: Work, machine: Machine, error: Exception) -> ServiceError:
     """Set the machine running, write the failure where it belongs, and return it as a refusal of the operation."""
     log.warning("save failed", exc_info=error)
-    failure: ServiceError = SaveFailed(
-        _why(error), next_action=_next(error), facts={**_facts(work.session), "reason": getattr(error, "code", "internal")}
-    )
-    try:
-        machine.run()
-        state = SessionState.RUNNING
-    except MachineError:
-        state = SessionState.FAILED
-        failure = MachineLost(
-            "The machine ended during the save. Nothing was published; the last checkpoint is intact.",
-            next_action="Resume the session from its last checkpoint.",
-            facts=_facts(work.session),
-        )
-    changes: dict[str, Any] = {} if state == SessionState.RUNNING else {"failure": failure.as_dict(), "host_id": ""}
     with work.fenced():
+        state = set_running(machine)
+        failure = save_failed(work.session, error, state)
         checkpoints.fail_unfinished(work.session.id, work.operation.id, failure.as_dict(), source=work.source)
         work.session.refresh_from_db()
-        sessions.move(work.session, [SessionState.CHECKPOINTING], state, source=work.source, type_=f"session.{state}", **changes)
-    failure.facts["runtime_state"] = state.value
+        if work.session.runtime_state == SessionState.CHECKPOINTING != state:
+            changes: dict[str, Any] = {"failure": failure.as_dict(), "host_id": ""} if state == SessionState.FAILED else {}
+            sessions.move(work.session, [SessionState.CHECKPOINTING], state, source=work.source, type_=f"session.{state}", **changes)
+    failure.facts["runtime_state"] = work.session.runtime_state
     return failure
-
-
-def _why(error: Exception) -> str:
-    if getattr(error, "code", "") == "no_space":
-        return (
-            "The host or the store has no room for the save. "
-            "Nothing was published, the previous checkpoint is intact and the machine runs on."
-        )
-    what = str(error) if isinstance(error, MachineError | ServiceError) else "the save failed inside KeepState"
-    return f"Not saved: {what}. Nothing was published, the previous checkpoint is intact and the machine runs on."
-
-
-def _next(error: Exception) -> str:
-    if getattr(error, "code", "") == "no_space":
-        return "Free space (delete sessions that are not needed, or tell the operator), then save again."
-    return "Save again; if it repeats, tell the operator this operation's id."
-
-
-def _facts(session: Session) -> dict[str, object]:
-    """What the contract's save errors carry."""
-    return {"checkpoint_recorded": False, "previous_checkpoint_id": session.head_checkpoint_id or None}
 
 
 def _words(session: Session, checkpoint: Checkpoint) -> dict[str, object]:

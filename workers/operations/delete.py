@@ -7,6 +7,7 @@ from sessions_app.services import steps
 from sessions_app.states import SessionState
 from workers.host import machines
 from workers.operations.work import Work
+from workers.restore.images import forget_images
 
 _LIVE = [state for state in SessionState if state not in (SessionState.DELETING, SessionState.DELETED)]
 
@@ -20,8 +21,9 @@ def run(work: Work) -> None:
     if session.runtime_state != SessionState.DELETING:
         with work.fenced():
             sessions.move(session, _LIVE, SessionState.DELETING, source=work.source, type_="session.deleting")
-    machines.end_all(session.id)
+    machines.end_all(session.id, until_epoch=session.epoch)
     work.report(runtime_stop="done")
+    forget_images(session)
     erased: dict[str, object] = {}
     for erase in steps.erase:
         erased |= erase(session)

@@ -3,6 +3,7 @@
 from typing import Any
 
 from sessions_app.errors import GuestSilent, MachineLost, ServiceError
+from sessions_app.services.database import give_back_connection
 from sessions_app.services.operation import require_state
 from sessions_app.states import OperationKind
 from workers.host import machines
@@ -22,6 +23,7 @@ def run(work: Work) -> None:
         raise MachineLost(
             "The machine's process is gone. The command was not run.", next_action="Resume the session from its last checkpoint."
         )
+    give_back_connection()  # a command may take an hour, and so may those beside it
     try:
         result = machine.exec(wanted["argv"], timeout_seconds=wanted["timeout_seconds"], output_limit=OUTPUT_LIMIT)
     except MachineError as error:

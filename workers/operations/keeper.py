@@ -9,6 +9,7 @@ from typing import Self
 from django.db import connection
 
 from sessions_app.services import lease as leases
+from sessions_app.services.database import give_back_connection
 from sessions_app.services.lease import Lease, LeaseLost
 
 log = logging.getLogger(__name__)
@@ -18,14 +19,15 @@ class Keeper:
     """A thread that renews a lease every third of its length, on a database connection of its own.
 
     The work asks `check()` between its steps: it raises LeaseLost once another worker owns the operation, or once nothing was renewed for
-    two thirds of the lease, so that the work stops before the lease can have expired.
+    two thirds of the lease, so that the work stops before the lease can have expired. `claimed`: when the claim was asked for, by
+    `time.monotonic`.
     """
 
-    def __init__(self, lease: Lease):
+    def __init__(self, lease: Lease, claimed: float):
         self.lease = lease
         self._over = threading.Event()
         self._lost = threading.Event()
-        self._renewed = time.monotonic()
+        self._renewed = claimed
         self._thread = threading.Thread(target=self._keep, name=f"lease-{lease.operation_id}", daemon=True)
 
     def __enter__(self) -> Self:
@@ -59,3 +61,4 @@ class Keeper:
         except Exception:  # the database may come back before the lease ends: check() decides by the clock
             log.warning("lease not renewed", extra={"operation_id": self.lease.operation_id}, exc_info=True)
             connection.close()
+        give_back_connection()  # it is needed for a moment in every third of the lease

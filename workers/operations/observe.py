@@ -1,14 +1,43 @@
-"""What a host does every few seconds: tell that it is alive, settle its sessions, keep its cache within bounds."""
+"""What a host does every few seconds: tell that it is alive, settle its sessions, remove leftovers, keep its cache within bounds."""
+
+import fcntl
+import logging
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 from django.db.models.functions import Now
 
+from checkpoints_app.services import storage
 from workers.cache.evict import evict
-from workers.host.identity import host_id
+from workers.host.identity import host_directory, host_id
 from workers.models import Host
+from workers.operations.leftovers import sweep_leftovers
 from workers.operations.settle import settle_host
+
+log = logging.getLogger(__name__)
 
 
 def observe() -> None:
+    """One part that fails never keeps the others from being done, and one observation at a time is enough for a host: a machine whose
+    monitor is silent takes seconds to look at, and the next doorbell does not wait for that.
+    """
     Host.objects.filter(id=host_id()).update(heartbeat_at=Now())
-    settle_host()
-    evict()
+    with _alone() as alone:
+        for part in (settle_host, sweep_leftovers, evict, storage.remove_abandoned) if alone else ():
+            try:
+                part()
+            except Exception:
+                log.exception("a part of the observation failed", extra={"part": part.__name__})
+
+
+@contextmanager
+def _alone() -> Iterator[bool]:
+    """Whether no other observation of this host is under way. The kernel frees the lock of a worker that dies."""
+    host_directory().mkdir(parents=True, exist_ok=True)
+    with open(host_directory() / "observe.lock", "w") as handle:
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            yield False
+        else:
+            yield True

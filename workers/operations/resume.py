@@ -7,14 +7,14 @@ import logging
 import time
 from typing import Any
 
-from django.db.models import F
-
 from checkpoints_app.models import Checkpoint
 from checkpoints_app.services import checkpoint as checkpoints
 from checkpoints_app.services import pin as pins
+from checkpoints_app.store import BackendError
 from sessions_app.errors import Conflict, IntegrityFailed, ServiceError, StackIncompatible, StartFailed
 from sessions_app.services import session as sessions
 from sessions_app.services import steps
+from sessions_app.services.lease import LeaseLost
 from sessions_app.states import SessionState
 from workers import crash
 from workers.host import machines
@@ -23,6 +23,7 @@ from workers.host.identity import host_id, machines_directory, runtime_directory
 from workers.host.note import write_note
 from workers.host.pins import pin_here
 from workers.machine.driver import Machine, MachineError, MachineState
+from workers.operations.reason import reason_of
 from workers.operations.words import session_words
 from workers.operations.work import Work
 from workers.restore.images import Assembled, StoredContentBad, assemble
@@ -31,6 +32,8 @@ log = logging.getLogger(__name__)
 
 LOAD_SECONDS = 60
 GREET_SECONDS = 30
+_INTACT = "The checkpoint is intact."
+_AGAIN = "Resume again; if it repeats, tell the operator this operation's id."
 _FROM = [SessionState.PARKED, SessionState.FAILED, SessionState.RECOVERY_REQUIRED, SessionState.RUNNING]
 
 
@@ -40,26 +43,16 @@ def run(work: Work) -> None:
     On failure: no process of it is left, the checkpoint is untouched, the session can be resumed again.
     """
     began = time.perf_counter()
-    _refuse_if_alive(work)
-    before = SessionState(work.session.runtime_state)
-    checkpoint = checkpoints.restorable(work.session, work.operation.parameters["checkpoint_id"])
-    _require_pin(work, checkpoint)
-    with work.fenced():
-        if before != SessionState.RESUMING:
-            sessions.move(
-                work.session,
-                _FROM,
-                SessionState.RESUMING,
-                source=work.source,
-                type_="session.resuming",
-                host_id=host_id(),
-                failure=None,
-                payload={"checkpoint_id": checkpoint.id},
-            )
-    crash.reach("resume_claimed")
     try:
+        _refuse_if_alive(work)
+        checkpoint = checkpoints.restorable(work.session, work.operation.parameters["checkpoint_id"])
+        _require_pin(work, checkpoint)
+        _take_up(work, checkpoint)
+        crash.reach("resume_claimed")
         _resume(work, checkpoint, began)
-    except ServiceError as error:
+    except LeaseLost:
+        raise
+    except Exception as error:
         _give_back(work, error)
         raise
 
@@ -74,7 +67,25 @@ def _refuse_if_alive(work: Work) -> None:
             next_action="Use it; or save and stop it first.",
             facts={"runtime_state": session.runtime_state},
         )
-    machines.end_all(session.id)
+    work.keeper.check()
+    machines.end_all(session.id, until_epoch=session.epoch)
+
+
+def _take_up(work: Work, checkpoint: Checkpoint) -> None:
+    """A later attempt finds the session `resuming` already."""
+    if work.session.runtime_state == SessionState.RESUMING:
+        return
+    with work.fenced():
+        sessions.move(
+            work.session,
+            _FROM,
+            SessionState.RESUMING,
+            source=work.source,
+            type_="session.resuming",
+            host_id=host_id(),
+            failure=None,
+            payload={"checkpoint_id": checkpoint.id},
+        )
 
 
 def _require_pin(work: Work, checkpoint: Checkpoint) -> None:
@@ -94,9 +105,7 @@ def _resume(work: Work, checkpoint: Checkpoint, began: float) -> None:
     assembled = _assemble(work, checkpoint)
     for reconcile in steps.reconcile:
         reconcile(session, checkpoint.id)
-    with work.fenced():
-        type(session).objects.filter(id=session.id, epoch=session.epoch).update(epoch=F("epoch") + 1, pin_digest=checkpoint.pin_id)
-    session.refresh_from_db()
+    work.next_epoch(host_id=host_id(), pin_digest=checkpoint.pin_id)
     runtime = runtime_directory(session.id, session.epoch)
     machines_directory().mkdir(parents=True, exist_ok=True)
     try:
@@ -104,15 +113,11 @@ def _resume(work: Work, checkpoint: Checkpoint, began: float) -> None:
         write_note(runtime, checkpoint=checkpoint.id, overlays=0, images=assembled.names)
         crash.reach("loaded")
         running = _wake(work, machine, began)
-    except MachineError as error:
-        machines.end(runtime)
-        raise StartFailed(
-            f"The machine did not resume: {error}. The checkpoint is intact.", next_action="Resume again; if it repeats, tell the operator."
-        ) from error
-    try:
         _commit(work, checkpoint, assembled, running, time.perf_counter() - began)
-    except BaseException:
+    except BaseException as error:
         machines.end(runtime)  # its epoch is ours alone: whoever owns the operation now starts another
+        if isinstance(error, MachineError):
+            raise StartFailed(f"The machine did not resume: {error} {_INTACT}", next_action=_AGAIN, facts={"reason": error.code}) from error
         raise
 
 
@@ -126,6 +131,15 @@ def _assemble(work: Work, checkpoint: Checkpoint) -> Assembled:
             f"The checkpoint {checkpoint.id} is refused: {error} No hypervisor was started.",
             next_action=f"Resume from the newest valid one before it: {older.id}." if older else "No older valid checkpoint exists.",
             facts={"checkpoint_id": checkpoint.id, "newest_valid_checkpoint_id": older.id if older else None},
+        ) from error
+    except (BackendError, OSError) as error:
+        full = reason_of(error) == "no_space"
+        raise StartFailed(
+            "This host has no room for the checkpoint's images."
+            if full
+            else "The checkpoint's images could not be read or assembled here.",
+            next_action="Free space on the host or tell the operator, then resume again." if full else _AGAIN,
+            facts={"reason": reason_of(error)},
         ) from error
     crash.reach("images_ready")
     return assembled
@@ -164,17 +178,19 @@ def _commit(work: Work, checkpoint: Checkpoint, assembled: Assembled, running: f
         work.succeed({**session_words(work.session), **figures})
 
 
-def _give_back(work: Work, error: ServiceError) -> None:
-    """No machine runs: the session is parked again, at the head it had."""
+def _give_back(work: Work, error: Exception) -> None:
+    """No machine runs: a session that was taken up is parked again, at the head it had."""
+    told = error.message if isinstance(error, ServiceError) else "The resume failed inside KeepState."
     with work.fenced():
         work.session.refresh_from_db()
-        sessions.move(
-            work.session,
-            [SessionState.RESUMING],
-            SessionState.PARKED,
-            source=work.source,
-            type_="session.resume_failed",
-            payload={"reason": error.message},
-            host_id="",
-            park_reason="resume_failed",
-        )
+        if work.session.runtime_state == SessionState.RESUMING:
+            sessions.move(
+                work.session,
+                [SessionState.RESUMING],
+                SessionState.PARKED,
+                source=work.source,
+                type_="session.resume_failed",
+                payload={"reason": told},
+                host_id="",
+                park_reason="resume_failed",
+            )

@@ -5,14 +5,18 @@ the lease to expire, and the sweeper rings for another attempt, so every handler
 """
 
 import logging
+import time
 from collections.abc import Callable, Mapping
 
 import structlog
+from django.db import Error as DatabaseFault
 
-from sessions_app.errors import Internal, ServiceError
+from sessions_app.errors import ServiceError
 from sessions_app.models import Operation
 from sessions_app.services import lease as leases
+from sessions_app.services.database import drop_broken_connection
 from sessions_app.services.lease import Lease, LeaseLost
+from sessions_app.services.outcome import unfinished
 from sessions_app.states import OperationKind
 from workers.host.identity import host_id
 from workers.operations import boot, checkpoint, delete, execute, resume
@@ -32,11 +36,15 @@ HANDLERS: Mapping[str, Callable[[Work], None]] = {
 
 def run(operation_id: str) -> None:
     """Effects: the operation ends, or (LeaseLost) is left to whoever owns it now. Never raises for what the work meets."""
+    before = time.monotonic()  # the lease runs from the claim's own time in the database, which is not earlier
     lease = leases.claim(operation_id, host_id())
     if lease is None:
         return
     operation = Operation.objects.select_related("session", "account").get(id=operation_id)
-    with structlog.contextvars.bound_contextvars(operation_id=operation.id, session_id=operation.session_id), Keeper(lease) as keeper:
+    with (
+        structlog.contextvars.bound_contextvars(operation_id=operation.id, session_id=operation.session_id),
+        Keeper(lease, before) as keeper,
+    ):
         _guarded(Work(operation, operation.session, lease, keeper))
 
 
@@ -52,18 +60,14 @@ def _guarded(work: Work) -> None:
         _fail(lease, error)
     except Exception:
         log.exception("operation failed unexpectedly", extra={"kind": kind})
-        _fail(lease, _unexpected(kind))
-
-
-def _unexpected(kind: str) -> Internal:
-    return Internal(
-        f"The {kind} failed inside KeepState. The last checkpoint is intact.",
-        next_action="Ask again; if it repeats, tell the operator this operation's id.",
-    )
+        _fail(lease, unfinished(kind, f"The {kind} failed inside KeepState."))
 
 
 def _fail(lease: Lease, error: ServiceError) -> None:
+    drop_broken_connection()
     try:
         leases.fail(lease, error)
     except LeaseLost:
         log.warning("the failure came after the lease was lost", extra={"code": error.word})
+    except DatabaseFault:
+        log.exception("the failure could not be written: another attempt follows when the lease has expired", extra={"code": error.word})

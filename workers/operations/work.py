@@ -6,10 +6,12 @@ from dataclasses import dataclass
 from typing import Any
 
 from django.db import transaction
+from django.db.models import F
 
 from sessions_app.models import Operation, Session
 from sessions_app.services import lease as leases
-from sessions_app.services.lease import Lease
+from sessions_app.services.database import drop_broken_connection
+from sessions_app.services.lease import Lease, LeaseLost
 from workers.operations.keeper import Keeper
 
 
@@ -28,9 +30,21 @@ class Work:
     def fenced(self) -> Iterator[None]:
         """One commit that happens only while the lease is ours. Raises LeaseLost, and then nothing was written."""
         self.keeper.check()
+        drop_broken_connection()
         with transaction.atomic():
             leases.require(self.lease)
             yield
+
+    def next_epoch(self, **changes: Any) -> None:
+        """Begin the session's next epoch, with other changes: what acts for an older one is refused from now on. Raises LeaseLost.
+
+        The session is read again within the commit: after it, it may already be another owner's.
+        """
+        with self.fenced():
+            known = Session.objects.filter(id=self.session.id, epoch=self.session.epoch)
+            if not known.update(epoch=F("epoch") + 1, **changes):
+                raise LeaseLost(self.operation.id)
+            self.session.refresh_from_db()
 
     def succeed(self, response: dict[str, Any], http_status: int = 200) -> None:
         leases.succeed(self.lease, response, http_status)

@@ -18,13 +18,24 @@ from checkpoints_app.services import checkpoint as checkpoints
 from checkpoints_app.services import key, storage
 from checkpoints_app.services.publish import Stored, StoredPack
 from checkpoints_app.states import CheckpointState
-from checkpoints_app.store import CheckpointWriter, Manifest, PublishedPlan, StoreError, load_index, load_manifest
+from checkpoints_app.store import (
+    AccountKeys,
+    Backend,
+    CheckpointWriter,
+    IntegrityError,
+    Manifest,
+    MissingObjectError,
+    PublishedPlan,
+    UnitIndex,
+    load_index,
+    load_manifest,
+)
 from workers import crash
 from workers.cache import files as cache
 from workers.cache.sparse import derive
 from workers.host import machines
 from workers.host.note import read_note, write_note
-from workers.machine.driver import PAGE_BYTES, Capture, GuestImage, Machine
+from workers.machine.driver import PAGE_BYTES, Capture, GuestImage, Machine, MachineError
 from workers.restore.images import assemble_missing, disk_name
 from workers.save.disk import read_overlays, split_by_base
 from workers.save.memory import image_pages, written_pages
@@ -45,47 +56,54 @@ def save(machine: Machine, checkpoint: Checkpoint, staging: Path, *, continue_af
     `continue_after` says.
     """
     line = read_note(machine.runtime)
-    parent = _parent(checkpoint)
     capture = machine.capture(staging, continue_after=continue_after)
     checkpoints.uploading(checkpoint, pause_seconds=capture.pause_seconds, written_bytes=len(capture.page_numbers) * PAGE_BYTES)
     check()
     image = _ImageInTheMaking(capture, staging)
     try:
-        plan = _store(checkpoint, capture, parent, line, image, check)
+        plan = _store(checkpoint, capture, line, image, check)
+        with suppress_and_tell("the next resume's memory image did not join the host cache"):
+            _join_memory(plan, image)
+        with suppress_and_tell("the next resume's other images did not join the host cache"):
+            _join_others(checkpoint, plan, capture)
     finally:
-        made = image.finished()
-    with suppress_and_tell("the next resume's images did not join the host cache"):
-        if made is not None:
-            _join_memory(plan, made)
-        _join_others(checkpoint, plan, capture)
+        image.discard()
     crash.reach("image_joined")
     return Saved(_stored(plan), lambda: _remember(machine, checkpoint, capture, plan))
 
 
-def _parent(checkpoint: Checkpoint) -> Checkpoint | None:
-    """The checkpoint that this one is a delta to; None at a machine's first save, or if that one has turned out corrupt: then all is
-    stored anew, and heals.
+def _lineage(checkpoint: Checkpoint, backend: Backend, keys: AccountKeys) -> tuple[Manifest | None, UnitIndex]:
+    """What the save is a delta to, and what content is known from there.
+
+    (None, empty) at a machine's first save, and where the parent is not whole any more: then all is stored anew, and heals.
     """
-    parent = checkpoint.parent
-    return parent if parent is not None and parent.state == CheckpointState.PUBLISHED else None
+    parent, account_id = checkpoint.parent, checkpoint.account_id
+    if parent is not None and parent.state == CheckpointState.PUBLISHED:
+        try:
+            before = load_manifest(backend, keys, account_id, parent.manifest_id)
+            return before, load_index(backend, keys, account_id, before)
+        except IntegrityError as error:
+            log.warning("the parent is corrupt: everything is stored anew", extra={"parent": parent.id}, exc_info=True)
+            checkpoints.mark_corrupt(parent, str(error), source=f"operation/{checkpoint.operation_id}")
+        except MissingObjectError:  # a store that is not mounted looks the same, and would condemn what is whole
+            log.warning("the parent cannot be read: everything is stored anew", extra={"parent": parent.id}, exc_info=True)
+    return None, load_index(backend, keys, account_id, None)
 
 
 def _store(
     checkpoint: Checkpoint,
     capture: Capture,
-    parent: Checkpoint | None,
     line: Mapping[str, object],
     made: "_ImageInTheMaking",
     check: Callable[[], None],
 ) -> PublishedPlan:
     backend, account_id, image = storage.backend(), checkpoint.account_id, machines.image_of(checkpoint.session)
     keys = key.keys_to_save(account_id)
-    before = None if parent is None else load_manifest(backend, keys, account_id, parent.manifest_id)
-    index = load_index(backend, keys, account_id, before)
+    before, index = _lineage(checkpoint, backend, keys)
     with CheckpointWriter(backend, keys, account_id, before, index, step=crash.reach) as writer:
         _add_memory(writer, checkpoint, capture, before, made)
         if image.disk is not None:
-            known = parent is not None and line.get("checkpoint") == parent.id
+            known = before is not None and line.get("checkpoint") == checkpoint.parent_id
             _add_disk(writer, capture, image, before, int(str(line.get("overlays", 0))) if known else 0)
         devices = capture.devices.read_bytes()
         units = -(-len(devices) // PAGE_BYTES)
@@ -144,9 +162,9 @@ def _stored(plan: PublishedPlan) -> Stored:
 
 
 class _ImageInTheMaking:
-    """The next resume's memory image, made from the parent's beside the storing.
+    """The next resume's memory image, made from the one under the machine beside the storing.
 
-    A failure costs only that resume's speed, so it is told and not raised.
+    A failure costs only that resume's speed, unless the save needs the image itself: so it is raised only to who waits for it.
     """
 
     def __init__(self, capture: Capture, staging: Path):
@@ -158,40 +176,45 @@ class _ImageInTheMaking:
 
     def _make(self) -> None:
         try:
+            _require_intact(self._capture.memory_base)
             derive(self._capture.memory_base, self._path, self._capture.page_numbers, self._capture.pages)
         except BaseException as error:
             self._error = error
 
     def wait(self) -> Path:
-        """The finished file, or what kept it from being made."""
+        """The finished file. Raises what kept it from being made."""
         self._thread.join()
         if self._error is not None:
             raise self._error
         return self._path
 
-    def finished(self) -> Path | None:
+    def discard(self) -> None:
+        """Remove what did not become an image of the cache: nothing else would, while this process lives."""
         self._thread.join()
-        if self._error is None:
-            return self._path
-        log.warning("the next resume's memory image was not made", exc_info=self._error)
         self._path.unlink(missing_ok=True)
-        return None
 
 
-def _join_memory(plan: PublishedPlan, made: Path) -> None:
+def _require_intact(base: Path) -> None:
+    """What has changed in an assembled image since would pass into the next one unseen, under the name of content that it is not."""
+    if base == cache.place(cache.MEMORY, base.name).resolve() and not cache.intact(cache.MEMORY, base.name):
+        raise MachineError("bad_image", "The memory image that the machine was started from is damaged on this host")
+
+
+def _join_memory(plan: PublishedPlan, image: _ImageInTheMaking) -> None:
     root = plan.manifest.images["memory"].root
-    try:
-        with cache.single_flight(cache.MEMORY, root):
-            cache.join(cache.MEMORY, root, made)
-    finally:
-        made.unlink(missing_ok=True)
+    made = image.wait()
+    with cache.single_flight(cache.MEMORY, root):
+        cache.join(cache.MEMORY, root, made)
 
 
 def _join_others(checkpoint: Checkpoint, plan: PublishedPlan, capture: Capture) -> None:
     """Devices as they were captured; the disk assembled as a resume would, from what was just stored."""
     devices = cache.temporary(cache.DEVICES, checkpoint.id)
-    shutil.copyfile(capture.devices, devices)
-    cache.join(cache.DEVICES, plan.manifest.digest, devices)
+    try:
+        shutil.copyfile(capture.devices, devices)
+        cache.join(cache.DEVICES, plan.manifest.digest, devices)
+    finally:
+        devices.unlink(missing_ok=True)
     if "disk" in plan.manifest.images:
         assemble_missing(
             checkpoint, plan.manifest, {cache.DISK: disk_name(plan.manifest.images["disk"].root, checkpoint.image_digest)}, lambda: None
@@ -203,7 +226,7 @@ def suppress_and_tell(what: str) -> Iterator[None]:
     """The host cache only makes the next resume faster: a failure there does not fail a save whose objects are durable."""
     try:
         yield
-    except (OSError, StoreError):
+    except Exception:
         log.warning(what, exc_info=True)
 
 

@@ -29,9 +29,11 @@ def image_pages(image: Path) -> Iterator[Batch]:
     fd = os.open(image, os.O_RDONLY)
     try:
         buffer = memoryview(bytearray(BATCH_PAGES * PAGE_BYTES))
+        done = 0
         for begin, end in data_extents(fd):
-            for start in range(begin // PAGE_BYTES, -(-end // PAGE_BYTES), BATCH_PAGES):
-                count = min(BATCH_PAGES, -(-end // PAGE_BYTES) - start)
+            first, done = max(done, begin // PAGE_BYTES), -(-end // PAGE_BYTES)  # a file system of smaller blocks may cut a page in two
+            for start in range(first, done, BATCH_PAGES):
+                count = min(BATCH_PAGES, done - start)
                 yield np.arange(start, start + count), read_whole(fd, buffer[: count * PAGE_BYTES], start * PAGE_BYTES)
     finally:
         os.close(fd)

@@ -40,9 +40,7 @@ def host(settings: Settings, tmp_path: Path) -> Iterator[Path]:
 
 
 @pytest.fixture
-def world(
-    host: Path, transactional_db: None, doorbells: list[tuple[str, ...]], monkeypatch: pytest.MonkeyPatch
-) -> World:
+def world(host: Path, transactional_db: None, doorbells: list[tuple[str, ...]], monkeypatch: pytest.MonkeyPatch) -> World:
     """A registered host and an account."""
     register()
     register_images()

@@ -1,7 +1,6 @@
 """Delete: final from any state, safe to repeat, and no pack is erased that somebody else holds."""
 
 import pytest
-from django.conf import settings
 
 from checkpoints_app.models import Checkpoint, Pack, PackEdge
 from checkpoints_app.services import storage
@@ -121,4 +120,3 @@ def test_the_assembled_images_of_the_session_leave_this_host_with_it(world: Worl
     names = {path.name for path in cache_directory().glob("*/*") if path.suffix != ".lock"}
     assert not any(name.startswith((row.memory_root, row.content_digest)) for row in mine for name in names)
     assert kept.content_digest in names
-    assert settings.KEEPSTATE_CACHE_GIB

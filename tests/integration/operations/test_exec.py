@@ -1,12 +1,14 @@
 """Exec: one command in the guest, whose failure is its own."""
 
-import os
-import signal
+from typing import Any
 
 import pytest
 
 from sessions_app.models import Session
-from tests.integration.operations.world import World, error_of, guest, pid_of, runs, succeeded
+from tests.integration.operations.world import World, error_of, guest, live_machines, pid_of, runs, succeeded
+from workers.machine.driver import ExecResult
+from workers.machine.fake.machine import FakeMachine
+from workers.operations import execute
 from workers.operations.execute import OUTPUT_LIMIT
 
 
@@ -59,8 +61,7 @@ def test_a_machine_that_dies_under_the_command_is_lost(world: World, session: Se
     operation = world.ask_exec(session, "sh", "-c", f"kill -9 {pid}; sleep 60")
     error = error_of(operation)
     assert error["code"] == "ks_machine_lost"
-    with pytest.raises(ProcessLookupError):
-        os.kill(pid, signal.SIGCONT)
+    assert live_machines() == []
 
 
 def test_a_command_asked_for_before_a_stop_is_refused_after_it(world: World, session: Session) -> None:
@@ -77,3 +78,18 @@ def test_a_save_is_possible_while_a_command_runs(world: World, session: Session)
     world.save(session)
     guest(session, "touch stop; while [ ! -e done ]; do :; done")
     assert guest(session, "cat done") == "ended"
+
+
+def test_a_command_holds_no_database_connection_while_it_runs(world: World, session: Session, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A pool has fewer connections than a worker has commands and leases to keep."""
+    order = list[str]()
+    run_in_guest = FakeMachine.exec
+
+    def watched(machine: FakeMachine, argv: list[str], **bounds: Any) -> ExecResult:
+        order.append("exec")
+        return run_in_guest(machine, argv, **bounds)
+
+    monkeypatch.setattr(FakeMachine, "exec", watched)
+    monkeypatch.setattr(execute, "give_back_connection", lambda: order.append("given back"))
+    succeeded(world.ask_exec(session, "true"))
+    assert order == ["given back", "exec"]

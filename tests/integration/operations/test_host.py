@@ -12,6 +12,7 @@ from tests.integration.operations.world import HOST, World
 from workers.host.pins import pin_here
 from workers.host.queues import io_queues, vm_queues
 from workers.host.register import register
+from workers.machine.fake.driver import FakeDriver
 from workers.models import Host, HostPin
 
 
@@ -34,8 +35,6 @@ def test_registering_again_changes_nothing_but_the_heartbeat(world: World) -> No
 
 
 def test_a_pin_that_is_not_proved_any_more_takes_no_work_here(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    from workers.machine.fake.driver import FakeDriver
-
     old = pin_here(os.uname().machine)
     monkeypatch.setattr(FakeDriver, "pin_facts", lambda *_: {"hypervisor": "another"})
     register()

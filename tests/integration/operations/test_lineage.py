@@ -1,17 +1,32 @@
 """What a save is a delta to, and what it does when that one is not good any more."""
 
+from pathlib import Path
+
 import pytest
 
 from checkpoints_app.models import Checkpoint
 from checkpoints_app.services import checkpoint as checkpoints
 from sessions_app.models import Session
 from tests.integration.operations.world import World, forget_cache, guest, objects, scribble, store_directory
-from tests.support.fleet import tenant  # noqa: F401
+from workers.cache import files
+from workers.cache.digest import data_extents
+
+
+def object_named(name: str) -> Path:
+    (path,) = (store_directory() / "objects").rglob(name)
+    return path
 
 
 def remove_object(name: str) -> None:
-    (path,) = (store_directory() / "objects").rglob(name)
-    path.unlink()
+    object_named(name).unlink()
+
+
+def damage_head(name: str) -> None:
+    """One bit within the part of an object that says what it holds."""
+    path = object_named(name)
+    data = bytearray(path.read_bytes())
+    data[200] ^= 1
+    path.write_bytes(data)
 
 
 def test_a_save_after_a_resume_from_an_older_checkpoint_is_a_delta_to_that_one(world: World, session: Session) -> None:
@@ -42,7 +57,9 @@ def resumed(world: World, session: Session) -> Checkpoint:
     return checkpoint
 
 
-def test_a_save_whose_parent_was_found_corrupt_stores_everything_anew_and_heals(world: World, session: Session, resumed: Checkpoint) -> None:
+def test_a_save_whose_parent_was_found_corrupt_stores_everything_anew_and_heals(
+    world: World, session: Session, resumed: Checkpoint
+) -> None:
     checkpoints.mark_corrupt(resumed, "found by a test", source="test")
     for name in objects():
         remove_object(name.rsplit("/", 1)[1])
@@ -54,14 +71,16 @@ def test_a_save_whose_parent_was_found_corrupt_stores_everything_anew_and_heals(
     assert guest(session, "cat note") == "kept"
 
 
-@pytest.mark.parametrize("lost", ["manifest", "pack"])
-def test_a_save_that_finds_its_parent_corrupt_marks_it_and_stores_everything_anew(
-    world: World, session: Session, resumed: Checkpoint, lost: str
+@pytest.mark.parametrize("what", ["manifest", "pack"])
+@pytest.mark.parametrize(("how", "judged"), [("damaged", "corrupt"), ("missing", "published")])
+def test_a_save_whose_parent_cannot_be_read_stores_everything_anew_and_calls_corrupt_what_was_seen_to_be(
+    world: World, session: Session, resumed: Checkpoint, what: str, how: str, judged: str
 ) -> None:
-    remove_object(resumed.manifest_id if lost == "manifest" else resumed.edges.get().pack_id)
+    name = resumed.manifest_id if what == "manifest" else resumed.edges.get().pack_id
+    damage_head(name) if how == "damaged" else remove_object(name)
     healed = world.save(session, stop=True)
     resumed.refresh_from_db()
-    assert resumed.state == "corrupt"
+    assert resumed.state == judged
     assert healed.unique_bytes is not None
     assert healed.unique_bytes >= 2 << 20
     forget_cache()
@@ -71,9 +90,6 @@ def test_a_save_that_finds_its_parent_corrupt_marks_it_and_stores_everything_ane
 
 def test_an_image_under_a_machine_that_was_damaged_is_not_passed_on(world: World, session: Session, resumed: Checkpoint) -> None:
     """Its bytes would enter the next image unseen, under the name of content that they are not."""
-    from workers.cache import files
-    from workers.cache.digest import data_extents
-
     image = files.place(files.MEMORY, resumed.memory_root)
     with open(image, "r+b") as file:
         extents = list(data_extents(file.fileno()))

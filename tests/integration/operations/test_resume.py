@@ -1,10 +1,11 @@
 """Resume: the saved moment goes on, in a new epoch."""
 
+from pathlib import Path
+
 from sessions_app.models import Session
 from tests.integration.operations.world import (
     HOST,
     World,
-    damage,
     error_of,
     events,
     forget_cache,
@@ -15,6 +16,7 @@ from tests.integration.operations.world import (
     scribble,
 )
 from workers.cache import files
+from workers.cache.digest import data_extents
 from workers.host.note import read_note
 
 
@@ -98,14 +100,11 @@ def test_one_machine_runs_after_many_resumes(world: World, session: Session) -> 
     assert live_machines() == [f"{session.id}.4"]
 
 
-def damage_data(image) -> None:  # type: ignore[no-untyped-def]
+def damage_data(image: Path) -> None:
     """Flip a bit where the sparse file has data."""
-    from workers.cache.digest import data_extents
-
     with open(image, "r+b") as file:
         start, _ = next(data_extents(file.fileno()))
         file.seek(start)
         byte = file.read(1)[0]
         file.seek(start)
         file.write(bytes([byte ^ 1]))
-    assert damage

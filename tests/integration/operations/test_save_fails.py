@@ -10,7 +10,7 @@ import pytest
 from django.db import OperationalError
 
 from checkpoints_app.models import Checkpoint
-from sessions_app.models import Operation, Session
+from sessions_app.models import Session
 from tests.integration.operations.world import (
     World,
     done,
@@ -23,7 +23,6 @@ from tests.integration.operations.world import (
     runs,
     scribble,
     store_directory,
-    succeeded,
 )
 from workers.machine.driver import MachineError
 from workers.machine.fake.machine import FakeMachine
@@ -166,7 +165,7 @@ def test_a_machine_that_does_not_obey_is_not_called_dead_and_is_not_ended(
 def test_a_commit_whose_answer_was_lost_is_found_and_the_stop_is_finished(
     world: World, session: Session, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    publish, seen = saving._publish, []
+    publish, seen = saving._publish, list[object]()
 
     def publish_and_lose_the_answer(*arguments: object) -> None:
         publish(*arguments)  # type: ignore[arg-type]
@@ -238,6 +237,16 @@ def test_a_full_store_refuses_the_save_and_the_previous_checkpoint_resumes(small
     assert guest(session, "cat note") == "kept"
 
 
+def test_the_errors_of_a_save_carry_no_path_of_the_host(world: World, session: Session, tmp_path: Path) -> None:
+    def broken() -> None:
+        raise OSError(errno.EIO, "input/output error", str(tmp_path / "file"))
+
+    world.at("packs_durable", broken)
+    error = error_of(world.ask_save(session))
+    assert str(tmp_path) not in str(error)
+    assert error["reason"] == "internal"
+
+
 def machine_error(code: str, message: str) -> Callable[..., None]:
     def act(*_: object) -> None:
         raise MachineError(code, message)
@@ -264,11 +273,3 @@ def recorded(seen: list[object]) -> Callable[..., None]:
         original(machine)
 
     return run
-
-
-def test_the_errors_of_a_save_carry_no_path_of_the_host(world: World, session: Session, tmp_path: Path) -> None:
-    world.at("packs_durable", lambda: (tmp_path / "absent" / "file").read_text() and None)
-    operation: Operation = world.ask_save(session)
-    error = error_of(operation)
-    assert str(tmp_path) not in str(error)
-    assert succeeded(world.ask_save(session)).response is not None

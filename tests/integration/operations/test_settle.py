@@ -1,30 +1,32 @@
 """What a host settles by itself, because no operation looks after it."""
 
 import logging
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from datetime import timedelta
 
 import pytest
+from django.db import connection
 
-from sessions_app.models import Operation, Session
+from sessions_app.models import Session
 from sessions_app.states import SessionState
 from tests.integration.operations.world import (
-    Died,
     World,
     done,
     events,
-    guest,
     live_machines,
     machine_of,
     pid_of,
     runs,
     runtime_directories,
+    store_directory,
 )
-from tests.support.fleet import checkpoint_row, session_row
+from tests.support.fleet import checkpoint_row
 from workers.host import machines
 from workers.host.identity import machines_directory, staging_directory
 from workers.machine.driver import MachineError
 from workers.machine.fake.machine import FakeMachine
-from workers.operations import settle
+from workers.models import Host
 from workers.operations.observe import observe
 from workers.operations.settle import settle_host
 
@@ -36,7 +38,7 @@ def as_if(session: Session, state: SessionState) -> None:
 
 
 def settled(session: Session) -> Session:
-    settle_host()
+    observe()
     session.refresh_from_db()
     return session
 
@@ -119,35 +121,36 @@ def test_sessions_of_other_hosts_are_not_touched(world: World, session: Session)
 
 @pytest.mark.parametrize("state", ["provisioning", "resuming", "stopping"])
 def test_a_session_that_came_to_run_while_the_host_looked_elsewhere_keeps_its_machine(
-    world: World, session: Session, monkeypatch: pytest.MonkeyPatch, state: SessionState
+    world: World, session: Session, state: SessionState
 ) -> None:
     """The list of sessions is read first; by the time one's turn comes, its operation may have succeeded."""
-    slow = session_row(world.account, SessionState.RUNNING, host_id="h-one")
     pid = pid_of(session)
     as_if(session, state)
-    machine_of_ = machines.machine_of
-
-    def others_end_meanwhile(asked: Session):  # type: ignore[no-untyped-def]
-        if asked.id == slow.id:
-            as_if(session, SessionState.RUNNING)
-        return machine_of_(asked)
-
-    monkeypatch.setattr(machines, "machine_of", others_end_meanwhile)
-    monkeypatch.setattr(settle.Session.objects.__class__, "_ordered_for_test", None, raising=False)
-    as_if_order(slow, session)
-    settled(session)
+    with after_the_first_query(lambda: as_if(session, SessionState.RUNNING)):
+        settle_host()
+    session.refresh_from_db()
     assert (session.runtime_state, pid_of(session)) == ("running", pid)
 
 
-def as_if_order(first: Session, second: Session) -> None:
-    """Nothing: rows come in the order in which they were last written, which the test has arranged."""
-    Session.objects.filter(id=first.id).update(name="first")
-    Session.objects.filter(id=second.id).update(name="second")
+@contextmanager
+def after_the_first_query(act: Callable[[], None]) -> Iterator[None]:
+    """`act` happens once, between the first query and whatever is done about its rows."""
+    waiting = [act]
+
+    def watched(execute: Callable[..., object], *query: object) -> object:
+        result = execute(*query)
+        if waiting:
+            waiting.pop()()
+        return result
+
+    with connection.execute_wrapper(watched):
+        yield
+    assert not waiting
 
 
 def test_a_machine_of_an_epoch_that_was_left_is_ended(world: World, session: Session) -> None:
     Session.objects.filter(id=session.id).update(epoch=2, runtime_state="parked", host_id="")
-    settle_host()
+    observe()
     assert live_machines() == []
     assert runtime_directories() == []
 
@@ -159,7 +162,7 @@ def test_the_directory_of_no_known_session_is_not_touched_and_told(
     unknown.mkdir()
     (unknown / "file").write_text("not ours")
     with caplog.at_level(logging.WARNING):
-        settle_host()
+        observe()
     assert (unknown / "file").read_text() == "not ours"
     assert "no known session" in caplog.text
 
@@ -168,16 +171,14 @@ def test_a_directory_that_only_looks_like_a_sessions_is_not_touched(world: World
     copy = machines_directory() / f"{session.id}.1-copy"
     copy.mkdir()
     (copy / "file").write_text("an operator's")
-    settle_host()
+    observe()
     assert (copy / "file").exists()
 
 
-def test_one_machine_that_cannot_be_ended_does_not_keep_the_others_from_it(
-    world: World, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_one_machine_that_cannot_be_ended_does_not_keep_the_others_from_it(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     sessions = [world.boot(), world.boot()]
     Session.objects.update(epoch=2, runtime_state="parked", host_id="")
-    first = sorted(session.id for session in sessions)[0]
+    first = min(session.id for session in sessions)
     kill = FakeMachine.kill
 
     def not_the_first(machine: FakeMachine) -> None:
@@ -187,7 +188,7 @@ def test_one_machine_that_cannot_be_ended_does_not_keep_the_others_from_it(
 
     with monkeypatch.context() as patch:
         patch.setattr(FakeMachine, "kill", not_the_first)
-        settle_host()
+        observe()
     assert live_machines() == [f"{first}.1"]
 
 
@@ -213,34 +214,20 @@ def test_staging_of_an_operation_that_has_ended_is_removed_and_of_one_that_works
     for directory in (stale, used, unknown):
         directory.mkdir(parents=True)
         (directory / "pages").write_text("of a guest's memory")
-    settle_host()
+    observe()
     assert [path.exists() for path in (stale, used, unknown)] == [False, True, True]
 
 
 def test_observation_tells_that_the_host_is_alive(world: World, session: Session) -> None:
-    from datetime import timedelta
-
-    from workers.models import Host
-
     Host.objects.update(heartbeat_at=session.created_at - timedelta(days=1))
     observe()
     assert Host.objects.get().heartbeat_at > session.created_at
 
 
 def test_unfinished_objects_of_a_worker_that_died_are_removed_from_the_store(world: World, session: Session) -> None:
-    from tests.integration.operations.world import store_directory
-
     abandoned = store_directory() / "staging" / ("0" * 32)
     world.save(session)
     abandoned.mkdir()
     (abandoned / "1").write_text("half of a pack")
     observe()
     assert not abandoned.exists()
-
-
-@pytest.fixture(autouse=True)
-def no_operation_is_left_claimed() -> Iterator[None]:
-    yield
-    assert Died
-    assert not Operation.objects.filter(state="running").exists()
-    assert guest

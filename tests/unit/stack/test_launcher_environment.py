@@ -26,7 +26,7 @@ def pips(machine: launcher.FakeMachine) -> list[str]:
     return [call for call in machine.calls if "-m pip install" in call]
 
 
-def ensure(machine: launcher.FakeMachine, *files: str, **env: str) -> "subprocess.CompletedProcess[str][str]":
+def ensure(machine: launcher.FakeMachine, *files: str, **env: str) -> "subprocess.CompletedProcess[str]":
     return machine.packages(f"ensure_venv {' '.join(files)}", KEEPSTATE_PYTHON=str(machine.bin / "python3"), **env)
 
 

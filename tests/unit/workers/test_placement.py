@@ -1,0 +1,137 @@
+"""Which hosts take a boot or a resume, and how a refusal tells why none does."""
+
+from datetime import timedelta
+
+import pytest
+from django.db.models import F
+
+from checkpoints_app.models import Pin
+from checkpoints_app.services import pin as pins
+from checkpoints_app.states import CheckpointState
+from sessions_app.errors import FleetUnavailable, NotFound, NotRestorable, StackIncompatible
+from sessions_app.services.dispatch import pin_queue
+from sessions_app.states import SessionState
+from tests.support.fleet import GIB, HOST, Tenant, checkpoint_row, session_row
+from workers.host.placement import FRESH, OVERCOMMIT, place_boot, place_resume
+from workers.models import Host, HostPin
+
+
+@pytest.fixture
+def pin(owner: Tenant) -> Pin:
+    return Pin.objects.get()
+
+
+def boot(memory_bytes: int = GIB, architecture: str = "x86_64") -> str:
+    return place_boot(architecture=architecture, image_digest="a" * 64, memory_bytes=memory_bytes)
+
+
+def another_host(name: str, pin: Pin, gib: int = 1024) -> Host:
+    host = Host.objects.create(id=name, memory_bytes=gib * GIB, cpus=2, boot_id="boot")
+    HostPin.objects.create(host=host, pin=pin)
+    return host
+
+
+def silence(name: str = HOST) -> None:
+    Host.objects.filter(id=name).update(heartbeat_at=F("heartbeat_at") - FRESH - timedelta(seconds=1))
+
+
+def resume_of(owner: Tenant, **fields: object) -> str:
+    session = session_row(owner.account, SessionState.PARKED, saved=True, host_id="", **fields)
+    return place_resume(session=session, checkpoint_id=session.head_checkpoint_id)
+
+
+def test_a_boot_goes_to_the_queue_of_a_pin_with_room(pin: Pin) -> None:
+    assert boot() == pin_queue(pin.digest)
+
+
+@pytest.mark.parametrize("why", ["draining", "silent", "architecture", "no host"])
+def test_a_boot_that_no_host_can_take_is_refused(pin: Pin, why: str) -> None:
+    if why == "draining":
+        Host.objects.update(draining=True)
+    if why == "silent":
+        silence()
+    if why == "no host":
+        Host.objects.all().delete()
+    with pytest.raises(FleetUnavailable, match="No session was started"):
+        boot(architecture="aarch64" if why == "architecture" else "x86_64")
+
+
+@pytest.mark.parametrize("state", ["running", "checkpointing", "stopping", "provisioning", "resuming"])
+def test_a_host_is_full_when_what_its_machines_may_use_exceeds_what_it_may_promise(owner: Tenant, pin: Pin, state: SessionState) -> None:
+    Host.objects.update(memory_bytes=4 * GIB)
+    room = int(4 * GIB * OVERCOMMIT)
+    session_row(owner.account, state, memory_bytes=room - GIB)
+    boot(GIB)
+    with pytest.raises(FleetUnavailable):
+        boot(GIB + 1)
+
+
+@pytest.mark.parametrize("state", ["parked", "failed", "deleted"])
+def test_sessions_without_a_machine_take_no_room(owner: Tenant, pin: Pin, state: SessionState) -> None:
+    Host.objects.update(memory_bytes=4 * GIB)
+    session_row(owner.account, state, memory_bytes=16 * GIB)
+    boot(GIB)
+
+
+def test_the_host_with_most_room_decides_the_pin(owner: Tenant, pin: Pin) -> None:
+    roomier = pins.record("x86_64", {"hypervisor": "another"})
+    another_host("h-roomier", roomier, gib=2048)
+    assert boot() == pin_queue(roomier.digest)
+    session_row(owner.account, host_id="h-roomier", memory_bytes=2048 * GIB)
+    assert boot() == pin_queue(pin.digest)
+
+
+def test_a_resume_goes_to_its_checkpoints_pin_and_to_no_other(owner: Tenant, pin: Pin) -> None:
+    another_host("h-roomier", pins.record("x86_64", {"hypervisor": "another"}), gib=4096)
+    assert resume_of(owner) == pin_queue(pin.digest)
+
+
+def test_a_checkpoint_of_no_host_here_is_refused_naming_each_field_that_differs(owner: Tenant, pin: Pin) -> None:
+    Host.objects.all().delete()
+    another_host("h-other", pins.record("x86_64", {"hypervisor": "another", "firmware": "f"}))
+    with pytest.raises(StackIncompatible, match="firmware, hypervisor") as refusal:
+        resume_of(owner)
+    assert refusal.value.facts["differences"] == {
+        "hypervisor": {"checkpoint": "test", "host": "another"},
+        "firmware": {"checkpoint": None, "host": "f"},
+    }
+
+
+def test_a_full_host_is_told_from_one_that_differs(owner: Tenant, pin: Pin) -> None:
+    Host.objects.update(memory_bytes=0)
+    another_host("h-other", pins.record("x86_64", {"hypervisor": "another"}))
+    with pytest.raises(FleetUnavailable, match="full"):
+        resume_of(owner)
+
+
+def test_a_draining_host_is_told_from_one_that_differs(owner: Tenant, pin: Pin) -> None:
+    Host.objects.update(draining=True)
+    another_host("h-other", pins.record("x86_64", {"hypervisor": "another"}))
+    with pytest.raises(FleetUnavailable, match="draining"):
+        resume_of(owner)
+
+
+def test_a_fleet_that_is_away_is_told_as_such(owner: Tenant, pin: Pin) -> None:
+    silence()
+    with pytest.raises(FleetUnavailable, match="No live host"):
+        resume_of(owner)
+
+
+def test_a_host_of_another_architecture_is_no_reason(owner: Tenant, pin: Pin) -> None:
+    silence()
+    another_host("h-arm", pins.record("aarch64", {"hypervisor": "another"}))
+    with pytest.raises(FleetUnavailable, match="No live host"):
+        resume_of(owner)
+
+
+def test_a_checkpoint_that_is_not_valid_is_refused_with_its_state(owner: Tenant, pin: Pin) -> None:
+    session = session_row(owner.account, SessionState.PARKED)
+    row = checkpoint_row(session, CheckpointState.CORRUPT)
+    with pytest.raises(NotRestorable, match="corrupt"):
+        place_resume(session=session, checkpoint_id=row.id)
+
+
+def test_a_checkpoint_of_another_session_is_not_found(owner: Tenant, pin: Pin) -> None:
+    other = session_row(owner.account, SessionState.PARKED, saved=True)
+    with pytest.raises(NotFound):
+        place_resume(session=session_row(owner.account, SessionState.PARKED), checkpoint_id=other.head_checkpoint_id)
