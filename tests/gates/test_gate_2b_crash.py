@@ -2,6 +2,7 @@
 successor.
 """
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -62,8 +63,9 @@ def test_a_worker_killed_during_a_resume_loses_nothing(gate_room: Room, subject:
     evidence |= {"step": step, "attempts": operation["attempt"]}
 
 
-def test_gate_2b_fails_when_a_successor_leaves_the_machine_paused(tmp_path: Path) -> None:
-    with room(tmp_path, sabotage="successor_leaves_it_paused") as sabotaged:
+def test_gate_2b_fails_when_nobody_takes_up_lost_work(tmp_path: Path) -> None:
+    with room(tmp_path, sabotage="nobody_takes_up_lost_work") as sabotaged:
         subject = sabotaged.start()
-        with pytest.raises(Exception):  # noqa: B017, PT011  a paused guest may show as silence, a refusal or a count that stands still
+        sabotaged.client = replace(sabotaged.client, wait_seconds=15)
+        with pytest.raises(TimeoutError):
             prove_crash_in_save(sabotaged, subject, "stopped", {})

@@ -27,16 +27,11 @@ def resumes_the_first_checkpoint() -> None:
     patch.object(checkpoints, "restorable", oldest).start()
 
 
-def successor_leaves_it_paused() -> None:
-    """A successor attempt of a save does not set the machine running again."""
-    from workers.operations import checkpoint
+def nobody_takes_up_lost_work() -> None:
+    """The sweep does not ring for work whose worker is gone."""
+    from workers import sweep
 
-    def as_it_is(work: Any) -> Any:
-        from workers.host import machines
-
-        return machines.machine_of(work.session)
-
-    patch.object(checkpoint, "_machine", as_it_is).start()
+    patch.object(sweep, "sweep", lambda: None).start()
 
 
 def cached_images_are_believed() -> None:
@@ -53,6 +48,6 @@ def cached_images_are_believed() -> None:
 MECHANISMS: Mapping[str, Callable[[], None]] = {
     "resume_boots_afresh": resume_boots_afresh,
     "resumes_the_first_checkpoint": resumes_the_first_checkpoint,
-    "successor_leaves_it_paused": successor_leaves_it_paused,
+    "nobody_takes_up_lost_work": nobody_takes_up_lost_work,
     "cached_images_are_believed": cached_images_are_believed,
 }

@@ -26,7 +26,7 @@ from workers.machine.driver import Machine, MachineError, MachineState
 from workers.operations.reason import reason_of
 from workers.operations.words import session_words
 from workers.operations.work import Work
-from workers.restore.images import Assembled, StoredContentBad, assemble
+from workers.restore.images import Assembled, StoredContentBad, StoredContentMissing, assemble
 
 log = logging.getLogger(__name__)
 
@@ -125,7 +125,8 @@ def _assemble(work: Work, checkpoint: Checkpoint) -> Assembled:
     try:
         assembled = assemble(checkpoint, work.keeper.check)
     except StoredContentBad as error:
-        checkpoints.mark_corrupt(checkpoint, str(error), source=work.source)
+        if not isinstance(error, StoredContentMissing):
+            checkpoints.mark_corrupt(checkpoint, str(error), source=work.source)
         older = checkpoints.newest_before(checkpoint)
         raise IntegrityFailed(
             f"The checkpoint {checkpoint.id} is refused: {error} No hypervisor was started.",

@@ -20,7 +20,11 @@ from workers.restore.assemble import assemble_devices, assemble_disk, assemble_m
 
 
 class StoredContentBad(Exception):
-    """Stored content is missing or is not what was saved. The text names the object, never its content."""
+    """Stored content is not what was saved. The text names the object, never its content."""
+
+
+class StoredContentMissing(StoredContentBad):
+    """An object is not there. It may come back, as with a store that is not mounted: nothing is condemned for it."""
 
 
 @dataclass(frozen=True)
@@ -42,8 +46,10 @@ def assemble(checkpoint: Checkpoint, check: Callable[[], None]) -> Assembled:
         origin = "stored"
         try:
             found |= _from_store(checkpoint, {kind: wanted[kind] for kind, path in found.items() if path is None}, check)
-        except (IntegrityError, MissingObjectError) as error:
+        except IntegrityError as error:
             raise StoredContentBad(str(error)) from error
+        except MissingObjectError as error:
+            raise StoredContentMissing(f"{error}.") from error
     memory, devices = found[cache.MEMORY], found[cache.DEVICES]
     assert memory is not None
     assert devices is not None

@@ -94,13 +94,11 @@ def test_a_hypervisor_that_was_upgraded_under_the_worker_is_another_pin(
     assert booted.pin_digest != saved.pin_id
 
 
-@pytest.mark.parametrize("how", ["damaged", "missing"])
 def test_stored_content_that_is_not_what_was_saved_is_refused_and_the_newest_valid_checkpoint_named(
-    world: World, session: Session, parked: Checkpoint, monkeypatch: pytest.MonkeyPatch, how: str
+    world: World, session: Session, parked: Checkpoint, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     forget_cache()
-    path = object_of(parked)
-    damage(path) if how == "damaged" else path.unlink()
+    damage(object_of(parked))
     with monkeypatch.context() as patch:
         patch.setattr(FakeDriver, "resume", must_not_be_called)
         error = error_of(world.ask_resume(session))
@@ -114,9 +112,25 @@ def test_stored_content_that_is_not_what_was_saved_is_refused_and_the_newest_val
     assert guest(session, "cat note") == "kept"
 
 
+def test_a_missing_object_is_refused_but_condemns_nothing_for_a_store_that_is_not_mounted_looks_the_same(
+    world: World, session: Session, parked: Checkpoint
+) -> None:
+    forget_cache()
+    path = object_of(parked)
+    away = path.rename(path.with_name("away"))
+    error = error_of(world.ask_resume(session))
+    parked.refresh_from_db()
+    assert (error["code"], error["newest_valid_checkpoint_id"]) == ("ks_integrity", parked.parent_id)
+    assert parked.state == "published"
+    assert_parked_again(session)
+    away.rename(path)
+    world.resume(session, parked.id)
+    assert guest(session, "cat note") == "kept"
+
+
 def test_a_corrupt_checkpoint_is_not_tried_again(world: World, session: Session, parked: Checkpoint) -> None:
     forget_cache()
-    object_of(parked).unlink()
+    damage(object_of(parked))
     error_of(world.ask_resume(session))
     with pytest.raises(NotRestorable, match="corrupt"):
         world.ask_resume(session)
@@ -203,7 +217,7 @@ def test_an_attempt_that_died_after_it_found_the_corruption_is_followed_by_the_s
     world: World, session: Session, parked: Checkpoint, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     forget_cache()
-    object_of(parked).unlink()
+    damage(object_of(parked))
     operation = world.ask_resume(session)
 
     def died(*_: object) -> None:
