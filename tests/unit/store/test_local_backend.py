@@ -113,9 +113,9 @@ def test_a_failure_to_sync_publishes_nothing(backend, monkeypatch):
     def sync_that_fails(descriptor):
         raise OSError(errno.EIO, "lost")
 
+    monkeypatch.setattr(os, "fsync", sync_that_fails)  # before the put: its bytes are synced beside the next ones
     batch = backend.batch()
     batch.put(A, [b"x"])
-    monkeypatch.setattr(os, "fsync", sync_that_fails)
     with pytest.raises(UnavailableError):
         batch.publish()
     assert files_below(backend.root) == []
