@@ -17,9 +17,19 @@ from tests.support.waiting import until, until_gone
 
 
 def shell(name: str, script: str, directory: Path, ready: str | None = None, **more) -> Spec:
-    """A process that counts as ready once the file `ready` exists (None: at once)."""
-    marker = directory / ready if ready else directory
-    return Spec(name=name, argv=["/bin/sh", "-c", script], ready=marker.exists, env={"PATH": os.environ["PATH"]}, cwd=directory, **more)
+    """A process that counts as ready once the file `ready` has something in it (None: at once). A shell makes a file before it fills it."""
+    return Spec(
+        name=name,
+        argv=["/bin/sh", "-c", script],
+        ready=lambda: ready is None or filled(directory / ready),
+        env={"PATH": os.environ["PATH"]},
+        cwd=directory,
+        **more,
+    )
+
+
+def filled(file: Path) -> bool:
+    return file.exists() and file.stat().st_size > 0
 
 
 @pytest.fixture
@@ -66,7 +76,7 @@ def test_a_process_that_keeps_dying_is_started_ever_more_slowly(tmp_path: Path, 
 
 def test_phases_stop_in_the_reverse_order(tmp_path: Path, supervisor: Supervisor) -> None:
     for name in ("database", "worker"):
-        script = f"trap 'echo {name} >>order; exit 0' TERM; touch {name}; while :; do sleep 0.05; done"
+        script = f"trap 'echo {name} >>order; exit 0' TERM; echo up >{name}; while :; do sleep 0.05; done"
         supervisor.start([shell(name, script, tmp_path, ready=name)])
     supervisor.stop()
     assert (tmp_path / "order").read_text().split() == ["worker", "database"]
@@ -86,7 +96,7 @@ def test_a_second_signal_shortens_the_deadlines(tmp_path: Path, supervisor: Supe
     before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)}
     supervisor.catch_signals()
     try:
-        script = "trap 'kill -TERM $PPID' TERM; touch up; while :; do sleep 0.05; done"
+        script = "trap 'kill -TERM $PPID' TERM; echo up >up; while :; do sleep 0.05; done"
         supervisor.start([shell("stubborn", script, tmp_path, ready="up", stop_seconds=100_000)])
         supervisor.signals = 1  # the signal that asked for the stop
         supervisor.stop()
@@ -123,7 +133,7 @@ supervisor.run_until(lambda: False)
 
 def test_processes_die_with_a_killed_supervisor_and_machines_do_not(tmp_path: Path) -> None:
     process = subprocess.Popen([sys.executable, "-c", KILLED, str(tmp_path)], cwd=PROJECT)
-    until(lambda: (tmp_path / "machine").exists() and (tmp_path / "machine").read_text(), 20, "both processes run")
+    until(lambda: filled(tmp_path / "machine") and filled(tmp_path / "worker"), 20, "both processes run")
     worker, machine = (int((tmp_path / name).read_text()) for name in ("worker", "machine"))
     process.kill()
     process.wait(10)
