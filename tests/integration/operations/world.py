@@ -171,9 +171,10 @@ def runtime_directories() -> list[str]:
 
 
 def objects() -> dict[str, str]:
-    """Every object of the store with its digest."""
+    """Every object of the store with its digest, but for the account's key, which stays as long as the account."""
     root = store_directory() / "objects"
-    return {str(path.relative_to(root)): hashlib.sha256(path.read_bytes()).hexdigest() for path in root.rglob("*") if path.is_file()}
+    found = [path for path in root.rglob("*") if path.is_file() and path.name != "key"]
+    return {str(path.relative_to(root)): hashlib.sha256(path.read_bytes()).hexdigest() for path in found}
 
 
 def store_directory() -> Path:
