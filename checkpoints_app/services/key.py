@@ -64,18 +64,6 @@ def _opened(row: AccountKey) -> SecretKey:
         ) from error
 
 
-def _root(row: AccountKey) -> SecretKey:
-    """A master key that does not fit says nothing about what is stored: it is the installation that is wrong."""
-    try:
-        return unwrap(row.account_id, bytes(row.wrapped))
-    except IntegrityError as error:
-        raise IntegrityFailed(
-            "The account's content key does not open with this service's master key: nothing of it can be read or saved. "
-            "No stored content was judged or changed.",
-            next_action="Tell the operator: KEEPSTATE_MASTER_KEY is not the one under which the account's key was wrapped.",
-        ) from error
-
-
 def master_keys() -> list[SecretKey]:
     """The master key; and, while it is being exchanged, the one before it, which only opens."""
     previous: bytes | None = settings.KEEPSTATE_MASTER_KEY_PREVIOUS
