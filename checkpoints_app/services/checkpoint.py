@@ -60,7 +60,7 @@ def restorable(session: Session, checkpoint_id: str) -> Checkpoint:
         state = checkpoint.state if checkpoint else "unknown"
         raise NotRestorable(
             f"The checkpoint {checkpoint_id} is {state}, not valid. Nothing was started.",
-            next_action="Name a checkpoint that is valid: GET /api/v2/sessions/{id}/checkpoints.",
+            next_action=f"Name a checkpoint that is valid: GET /api/v2/sessions/{session.id}/checkpoints.",
         )
     return checkpoint
 

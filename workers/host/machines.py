@@ -23,7 +23,7 @@ def image_of(session: Session) -> GuestImage:
     if not (directory / "image.json").exists():
         raise FleetUnavailable(
             f"This host does not have {named}. Nothing was started.",
-            next_action="Bring the image to the host (./keepstate images), then ask again.",
+            next_action=f"Copy the directory {session.image_digest} of a host that has it to this host's images, then ask again.",
         )
     try:
         return load_image(directory)
@@ -31,7 +31,7 @@ def image_of(session: Session) -> GuestImage:
         log.exception("image not usable", extra={"image": session.image_digest})
         raise FleetUnavailable(
             f"This host's copy of {named} is not whole. Nothing was started.",
-            next_action="Remove the image from the host and bring it again (./keepstate images), then ask again.",
+            next_action=f"Replace the directory {session.image_digest} among this host's images by a whole copy, then ask again.",
         ) from error
 
 
