@@ -32,8 +32,30 @@ CLIENT_WORDS: Mapping[str, str] = {_C.PUBLISHED: "valid"}
 
 
 class PackState(StrEnum):
+    LIVE = "live"  # its object holds exactly the units that checkpoints need
+    REWRITING = "rewriting"  # units in it are needed by nobody any more: the next generation is on its way
+    CONDEMNED = "condemned"  # nobody needs it: its object is deleted, then its row
+    CORRUPT = "corrupt"  # units that somebody needs are damaged or missing
+
+
+_P = PackState
+
+PACK_TRANSITIONS: Mapping[PackState, frozenset[PackState]] = {
+    _P.LIVE: frozenset({_P.REWRITING, _P.CONDEMNED, _P.CORRUPT}),
+    _P.REWRITING: frozenset({_P.LIVE, _P.CORRUPT, _P.CONDEMNED}),
+    _P.CORRUPT: frozenset({_P.LIVE, _P.REWRITING, _P.CONDEMNED}),
+    _P.CONDEMNED: frozenset(),
+}
+#: What a save may rely on, as far as the units that it needs are not bad.
+PACK_RELIABLE = frozenset({_P.LIVE, _P.CORRUPT})
+#: What an erasure has begun and not finished.
+PACK_UNSETTLED = frozenset({_P.REWRITING, _P.CONDEMNED})
+
+
+class ManifestState(StrEnum):
     LIVE = "live"
     CONDEMNED = "condemned"
+    CORRUPT = "corrupt"
 
 
 #: The client's words for every state of a checkpoint, as the capability document publishes them.

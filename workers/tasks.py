@@ -2,7 +2,7 @@
 
 from celery import shared_task
 
-from sessions_app.services.dispatch import OBSERVE_HOST, RUN_OPERATION, SWEEP
+from sessions_app.services.dispatch import OBSERVE_HOST, RUN_OPERATION, STORE_ORPHANS, STORE_UPKEEP, SWEEP
 
 
 @shared_task(name=RUN_OPERATION)
@@ -25,3 +25,17 @@ def sweep() -> None:
 
     sweeping.sweep()
     sweeping.ring_hosts()
+
+
+@shared_task(name=STORE_UPKEEP)
+def store_upkeep() -> None:
+    from checkpoints_app.services import upkeep
+
+    upkeep.every_minute()
+
+
+@shared_task(name=STORE_ORPHANS)
+def store_orphans() -> None:
+    from checkpoints_app.services import upkeep
+
+    upkeep.look_for_orphans()

@@ -6,7 +6,7 @@ from sessions_app.admin.readonly import ReadOnlyAdmin, mebibytes
 
 @admin.register(Pack)
 class PackAdmin(ReadOnlyAdmin):
-    list_display = ("id", "account", "state", "stored", "unit_count", "created_at")
+    list_display = ("id", "account", "state", "generation", "stored", "unit_count", "created_at", "verified_at")
     list_select_related = ("account",)
     list_filter = ("state",)
     search_fields = ("id__startswith", "account__name")

@@ -5,6 +5,7 @@ from typing import Any
 from django.db import transaction
 
 from checkpoints_app.models import Checkpoint
+from checkpoints_app.services import integrity
 from checkpoints_app.states import CHECKPOINT_UNFINISHED, CheckpointState
 from sessions_app.errors import NotRestorable
 from sessions_app.models import Session
@@ -76,10 +77,4 @@ def newest_before(checkpoint: Checkpoint) -> Checkpoint | None:
 def mark_corrupt(checkpoint: Checkpoint, detail: str, *, source: str) -> None:
     """It is refused from now on. Nothing of it is deleted."""
     with transaction.atomic():
-        marked = Checkpoint.objects.filter(id=checkpoint.id, state=CheckpointState.PUBLISHED).update(
-            state=CheckpointState.CORRUPT, failure={"code": "ks_integrity", "message": detail}
-        )
-        if marked:
-            event.append(
-                checkpoint.session_id, "checkpoint.corrupt", {"detail": detail}, source=source, subject=("checkpoint", checkpoint.id)
-            )
+        integrity.mark(checkpoint.id, detail, {}, source=source)

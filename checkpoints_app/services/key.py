@@ -1,17 +1,45 @@
-"""Account keys: made at an account's first save, kept wrapped by the service's master key."""
+"""Account keys: made at an account's first save, kept wrapped by the service's master key, in the database and beside the content.
 
+The wrapping lies in the store too (`accounts/<id>/key`), so that the store and the master key alone restore everything. An object never
+changes: a new wrapping is the next generation, durable before the row says it, and only then the one before it is deleted.
+"""
+
+from dataclasses import dataclass
+
+from blake3 import blake3
 from django.conf import settings
+from django.db import transaction
 
-from checkpoints_app.models import AccountKey
-from checkpoints_app.store import AccountKeys, IntegrityError, SecretKey, derive_keys, unwrap_root_key, wrap_root_key
+from checkpoints_app.models import AccountKey, Pack
+from checkpoints_app.services import storage
+from checkpoints_app.store import (
+    AccountKeys,
+    IntegrityError,
+    MissingObjectError,
+    ObjectExistsError,
+    SecretKey,
+    derive_keys,
+    unwrap_root_key,
+    wrap_root_key,
+)
+from checkpoints_app.store.backends.backend import Step, no_step
+from checkpoints_app.store.names import account_key_key
 from sessions_app.errors import IntegrityFailed
+
+_RECEIPT_CONTEXT = "KeepState erasure receipt v1: signing key"
+_READ_BYTES = 256  # more than a wrapping has
 
 
 def keys_to_save(account_id: str) -> AccountKeys:
-    """The account's keys, drawn if it has none. Two first saves at once end with one key. Raises IntegrityFailed."""
-    wrapped = wrap_root_key(_master(), account_id, SecretKey.random())
+    """The account's keys, drawn if it has none; their wrapping is durable in the store at return. Two first saves at once end with one key.
+
+    Raises BackendError, or IntegrityFailed if the key cannot be opened or the store holds another for this account: nothing may be saved.
+    """
+    wrapped = wrap_root_key(master_keys()[0], account_id, SecretKey.random())
     row, _ = AccountKey.objects.get_or_create(account_id=account_id, defaults={"wrapped": wrapped})
-    return _keys(row)
+    root = _opened(row)
+    _ensure_stored(row, root)
+    return derive_keys(root)
 
 
 def keys_to_read(account_id: str) -> AccountKeys:
@@ -21,13 +49,13 @@ def keys_to_read(account_id: str) -> AccountKeys:
         raise IntegrityFailed(
             "The account has no content key: nothing of it can be read. Nothing was started.", next_action="Tell the operator."
         )
-    return _keys(row)
+    return derive_keys(_opened(row))
 
 
-def _keys(row: AccountKey) -> AccountKeys:
+def _opened(row: AccountKey) -> SecretKey:
     """A master key that does not fit says nothing about what is stored: it is the installation that is wrong."""
     try:
-        return derive_keys(unwrap_root_key(_master(), row.account_id, bytes(row.wrapped)))
+        return unwrap(row.account_id, bytes(row.wrapped))
     except IntegrityError as error:
         raise IntegrityFailed(
             "The account's content key does not open with this service's master key: nothing of it can be read or saved. "
@@ -36,5 +64,119 @@ def _keys(row: AccountKey) -> AccountKeys:
         ) from error
 
 
-def _master() -> SecretKey:
-    return SecretKey(settings.KEEPSTATE_MASTER_KEY)
+def master_keys() -> list[SecretKey]:
+    """The master key; and, while it is being exchanged, the one before it, which only opens."""
+    previous: bytes | None = settings.KEEPSTATE_MASTER_KEY_PREVIOUS
+    return [SecretKey(settings.KEEPSTATE_MASTER_KEY), *([SecretKey(previous)] if previous else [])]
+
+
+def unwrap(account_id: str, wrapped: bytes) -> SecretKey:
+    """Raises IntegrityError if neither the master key nor the previous one opens it."""
+    current, *previous = master_keys()
+    try:
+        return unwrap_root_key(current, account_id, wrapped)
+    except IntegrityError:
+        if not previous:
+            raise
+    return unwrap_root_key(previous[0], account_id, wrapped)
+
+
+def receipt_keys() -> list[bytes]:
+    """What receipts are signed with: derived from the master keys, the current one first."""
+    return [blake3(master.reveal(), derive_key_context=_RECEIPT_CONTEXT).digest() for master in master_keys()]
+
+
+def read_stored(account_id: str, generation: int) -> bytes | None:
+    """The wrapping in the store, or None."""
+    try:
+        return storage.backend().read(account_key_key(account_id, generation), 0, _READ_BYTES)
+    except MissingObjectError:
+        return None
+
+
+def _ensure_stored(row: AccountKey, root: SecretKey) -> None:
+    found = read_stored(row.account_id, row.generation)
+    if found is None:
+        if Pack.objects.filter(account_id=row.account_id).exists():
+            storage.require_present(row.account_id)
+        try:
+            storage.backend().put_if_absent(account_key_key(row.account_id, row.generation), [bytes(row.wrapped)])
+        except ObjectExistsError:
+            found = read_stored(row.account_id, row.generation)
+    if found is not None and found != bytes(row.wrapped) and not _is_wrapping_of(row.account_id, found, root):
+        raise IntegrityFailed(
+            "The store holds another content key for this account than the database. Nothing was saved.",
+            next_action="Tell the operator: the database and the store are not of one installation, or one of them was restored.",
+        )
+
+
+def _is_wrapping_of(account_id: str, wrapped: bytes, root: SecretKey) -> bool:
+    try:
+        return unwrap(account_id, wrapped).reveal() == root.reveal()
+    except IntegrityError:
+        return False
+
+
+@dataclass(frozen=True)
+class Rotated:
+    rewrapped: int
+    current: int  # that were under the master key already
+
+
+def rotate(*, step: Step = no_step) -> Rotated:
+    """Bring every account's wrapping under the present master key. Unit and pack keys do not change, so no content is touched.
+
+    Safe to repeat, and to be done while the service works. IntegrityError for a wrapping that neither key opens: it names the account.
+    """
+    rewrapped = current = 0
+    for account_id in AccountKey.objects.order_by("account_id").values_list("account_id", flat=True):
+        if _rewrap(account_id, step):
+            rewrapped += 1
+        else:
+            current += 1
+    return Rotated(rewrapped, current)
+
+
+def _rewrap(account_id: str, step: Step) -> bool:
+    """True if it was under the previous key. The object comes first, then the row, then the old objects go."""
+    row = AccountKey.objects.filter(account_id=account_id).first()
+    if row is None:
+        return False
+    root = unwrap(account_id, bytes(row.wrapped))
+    was_old = not _opens(account_id, bytes(row.wrapped))
+    generation = row.generation
+    if was_old:
+        wrapped, generation = _store_next(row, root)
+        step("key_object_durable")
+        with transaction.atomic():
+            as_read = AccountKey.objects.filter(account_id=account_id, generation=row.generation)
+            moved = as_read.update(wrapped=wrapped, generation=generation)
+        step("key_row_moved")
+        if not moved:
+            return True  # another rotation did it
+    else:
+        _ensure_stored(row, root)
+    for old in range(generation):
+        storage.delete_object(account_key_key(account_id, old))
+        step("key_object_deleted")
+    return was_old
+
+
+def _opens(account_id: str, wrapped: bytes) -> bool:
+    try:
+        unwrap_root_key(master_keys()[0], account_id, wrapped)
+    except IntegrityError:
+        return False
+    return True
+
+
+def _store_next(row: AccountKey, root: SecretKey) -> tuple[bytes, int]:
+    """A wrapping under the present master key, durable, with its generation: one that a rotation which died has left, or a new one."""
+    generation = row.generation + 1
+    while (found := read_stored(row.account_id, generation)) is not None:
+        if _opens(row.account_id, found) and _is_wrapping_of(row.account_id, found, root):
+            return found, generation
+        generation += 1
+    wrapped = wrap_root_key(master_keys()[0], row.account_id, root)
+    storage.backend().put_if_absent(account_key_key(row.account_id, generation), [wrapped])
+    return wrapped, generation

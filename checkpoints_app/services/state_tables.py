@@ -26,6 +26,7 @@ def page() -> str:
             "One exclusive operation at a time on a session: " + _words(sessions.EXCLUSIVE_KINDS) + ".",
         ),
         _section("Checkpoint", checkpoints.CHECKPOINT_TRANSITIONS, _client_words()),
+        _section("Pack", checkpoints.PACK_TRANSITIONS, "A save may rely on a pack that is " + _words(checkpoints.PACK_RELIABLE) + "."),
     ]
     return "\n".join(parts)
 

@@ -1,5 +1,7 @@
 """Unit ids by place, and the dedup index: which of these ids lies in which pack and unit. Built from pack indexes, never stored itself.
 
+Units that a pack does not have any more keep their position, with the zero id, and are never found.
+
 48 bytes per unit: the id (32), its 64-bit prefix and its position in sorted order. Sorted runs are merged when they are of like
 size, so that adding is cheap and a batch is looked up in a few vectorised searches. A prefix finds a candidate, the whole id decides:
 two ids with one prefix cost a second copy of a unit, never a wrong one.
@@ -76,8 +78,9 @@ class UnitIndex(UnitTable):
     def extend(self, ids: Ids) -> None:
         first = len(self)
         super().extend(ids)
-        if len(ids):
-            self._merge(ids[:, 0].copy(), np.arange(first, len(self)))
+        there = np.flatnonzero(ids.any(axis=1))
+        if len(there):
+            self._merge(ids[there, 0], first + there)
 
     def lookup(self, ids: Ids) -> Int64s:
         """Position of each id, the oldest where there are several; -1 where there is none."""

@@ -55,6 +55,14 @@ class Manifest:
         """The packs that hold at least one unit of this checkpoint, in the table's order."""
         return tuple(self.packs[ordinal] for ordinal in referenced_ordinals(self.images))
 
+    def needed_units(self) -> dict[str, Int64s]:
+        """Of each pack that is referenced, the units that this checkpoint needs, ascending."""
+        held = [np.unique(image.locations[image.locations >= 0]) for image in self.images.values()]
+        locations = np.unique(np.concatenate(held)) if held else np.empty(0, np.int64)
+        cuts = np.flatnonzero(np.diff(locations >> UNIT_BITS)) + 1
+        parts = [part for part in np.split(locations, cuts) if len(part)]
+        return {self.packs[int(part[0]) >> UNIT_BITS]: part & ((1 << UNIT_BITS) - 1) for part in parts}
+
     @property
     def logical_bytes(self) -> int:
         return sum(image.length_bytes for image in self.images.values())

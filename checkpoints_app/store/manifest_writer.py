@@ -66,8 +66,10 @@ def _manifest(manifest_id: str, contents: Contents, parent: Manifest | None) -> 
 
 
 def _compacted(images: dict[str, ImageMap], packs: tuple[str, ...]) -> tuple[dict[str, ImageMap], tuple[str, ...]]:
-    """The same with a table of only the packs in use."""
+    """The same with a table of only the packs in use. Where all are, as at a first save, the maps are not copied."""
     used = referenced_ordinals(images)
+    if len(used) == len(packs):
+        return images, packs
     renumbered = np.full(len(packs), -1, np.int64)
     renumbered[used] = np.arange(len(used))
     compacted = {}

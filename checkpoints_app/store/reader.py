@@ -1,10 +1,11 @@
 """Reading a checkpoint: manifest, pack indexes, roots, images. Whatever is not exactly what was written is refused."""
 
-from collections.abc import Mapping
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 
 from .backends.backend import Backend
-from .errors import LocationError, StoreError
+from .errors import LocationError, MissingObjectError, StoreError
+from .generations import MOVES, Generations, listed_generations
 from .index import DEFAULT_MAX_UNITS, UnitIndex, UnitTable
 from .keys import AccountKeys
 from .manifest import FULL_EVERY, Manifest
@@ -37,44 +38,113 @@ def load_manifest(backend: Backend, keys: AccountKeys, account_id: str, manifest
     return manifest
 
 
-def load_pack_index(backend: Backend, keys: AccountKeys, account_id: str, pack_id: str) -> PackIndex:
+def load_pack_index(backend: Backend, keys: AccountKeys, account_id: str, pack_id: str, generation: int = 0) -> PackIndex:
     """What one pack holds; one read. IntegrityError, MissingObjectError, BackendError."""
-    head = backend.head(object_key(account_id, Kind.PACK, pack_id), MAX_HEAD_BYTES)
-    return decode_head(pack_opener(keys, account_id, pack_id), head.data, head.object_bytes)
+    head = backend.head(object_key(account_id, Kind.PACK, pack_id, generation), MAX_HEAD_BYTES)
+    return decode_head(pack_opener(keys, account_id, pack_id, head.data, generation), head.data, head.object_bytes)
+
+
+def load_indexes_of(
+    backend: Backend,
+    keys: AccountKeys,
+    account_id: str,
+    pack_ids: Sequence[str],
+    *,
+    generations: Generations | None = None,
+    threads: int = 2,
+) -> dict[str, PackIndex]:
+    """Of these packs, each at the generation that `generations` says; without it at the first, or else at the newest that is listed.
+
+    A pack that moves on between the answer and the read is asked for again.
+    """
+    known = dict(generations(pack_ids)) if generations else {}
+    found: dict[str, PackIndex] = {}
+    with ThreadPoolExecutor(threads, "pack-index") as pool:
+        try:
+            for _ in range(MOVES):
+                wanted = [pack_id for pack_id in pack_ids if pack_id not in found]
+                jobs = {one: pool.submit(load_pack_index, backend, keys, account_id, one, known.get(one, 0)) for one in wanted}
+                missing = _collect(jobs, found)
+                if not missing:
+                    break
+                known |= _moved_to(backend, account_id, known, missing, generations)
+        finally:
+            pool.shutdown(cancel_futures=True)
+    return {pack_id: found[pack_id] for pack_id in pack_ids}
+
+
+def _collect(jobs: Mapping[str, Future[PackIndex]], found: dict[str, PackIndex]) -> dict[str, MissingObjectError]:
+    """Adds to `found`; returns the packs whose object was not there."""
+    missing = {}
+    for pack_id, job in jobs.items():
+        try:
+            found[pack_id] = job.result()
+        except MissingObjectError as error:
+            missing[pack_id] = error
+    return missing
+
+
+def _moved_to(
+    backend: Backend,
+    account_id: str,
+    known: Mapping[str, int],
+    missing: Mapping[str, MissingObjectError],
+    generations: Generations | None,
+) -> dict[str, int]:
+    """Where those packs are now. MissingObjectError for one that did not move."""
+    now = (generations or listed_generations(backend, account_id))(list(missing))
+    for pack_id, error in missing.items():
+        if now.get(pack_id, 0) == known.get(pack_id, 0):
+            raise error
+    return dict(now)
 
 
 def load_pack_indexes(
-    backend: Backend, keys: AccountKeys, account_id: str, manifest: Manifest, *, threads: int = 2
+    backend: Backend,
+    keys: AccountKeys,
+    account_id: str,
+    manifest: Manifest,
+    *,
+    generations: Generations | None = None,
+    threads: int = 2,
 ) -> dict[str, PackIndex]:
     """Of every pack that the checkpoint needs; 32 bytes of memory per unit."""
-    with ThreadPoolExecutor(threads, "pack-index") as pool:
-        jobs = [pool.submit(load_pack_index, backend, keys, account_id, pack_id) for pack_id in manifest.referenced_packs]
-        try:
-            return {index.pack_id: index for index in [job.result() for job in jobs]}
-        finally:
-            pool.shutdown(cancel_futures=True)
+    return load_indexes_of(backend, keys, account_id, manifest.referenced_packs, generations=generations, threads=threads)
 
 
 def load_index(
-    backend: Backend, keys: AccountKeys, account_id: str, manifest: Manifest | None, *, max_units: int = DEFAULT_MAX_UNITS
+    backend: Backend,
+    keys: AccountKeys,
+    account_id: str,
+    manifest: Manifest | None,
+    *,
+    max_units: int = DEFAULT_MAX_UNITS,
+    generations: Generations | None = None,
 ) -> UnitIndex:
     """The dedup index over a checkpoint's packs (empty for None), for a `CheckpointWriter`. StoreError if they exceed `max_units`."""
     index = UnitIndex(max_units)
     if manifest is not None:
-        for pack in load_pack_indexes(backend, keys, account_id, manifest).values():
-            if not index.add_pack(pack.pack_id, pack.ids):
+        for pack in load_pack_indexes(backend, keys, account_id, manifest, generations=generations).values():
+            if not index.add_pack(pack.pack_id, pack.ids_by_number):
                 raise StoreError(f"the checkpoint's packs hold more than {max_units} units: raise max_units")
     return index
 
 
 def verify_roots(
-    backend: Backend, keys: AccountKeys, account_id: str, manifest: Manifest, *, indexes: PackIndexes | None = None
+    backend: Backend,
+    keys: AccountKeys,
+    account_id: str,
+    manifest: Manifest,
+    *,
+    indexes: PackIndexes | None = None,
+    generations: Generations | None = None,
 ) -> PackIndexes:
     """Recompute the root of every image from the pack indexes; the checkpoint's digest was checked against the roots at load.
 
     IntegrityError if one differs. Returns the indexes, for `restore_image`. Reads no unit: what the units are is checked as they are read.
     """
-    indexes = indexes if indexes is not None else load_pack_indexes(backend, keys, account_id, manifest)
+    if indexes is None:
+        indexes = load_pack_indexes(backend, keys, account_id, manifest, generations=generations)
     table = table_of(indexes)
     for name in manifest.images:
         verify_root(keys, account_id, manifest, name, table)
@@ -85,7 +155,7 @@ def table_of(indexes: PackIndexes) -> UnitTable:
     table = UnitTable()
     for pack in indexes.values():
         table.open_pack(pack.pack_id)
-        table.extend(pack.ids)
+        table.extend(pack.ids_by_number)
     return table
 
 

@@ -8,14 +8,16 @@ from itertools import pairwise
 import numpy as np
 
 from .backends.backend import Backend
+from .errors import MissingObjectError
 from .extents import UNIT_BITS, Int64s
+from .generations import MOVES, Generations
 from .ids import UNIT_BYTES, unit_ids
 from .keys import AccountKeys
 from .manifest import ImageMap, Manifest
 from .names import object_key
-from .packs import PackIndex, decode_frame, pack_opener
-from .reader import PackIndexes, load_pack_indexes, table_of, verify_root
-from .seal import Kind, Opener
+from .packs import PackIndex, decode_frame, opener_of
+from .reader import PackIndexes, load_indexes_of, load_pack_indexes, table_of, verify_root
+from .seal import Kind
 
 Sink = Callable[[int, memoryview], None]  # first unit, bytes; called by several threads at once, never twice for a unit
 
@@ -33,6 +35,7 @@ def restore_image(
     *,
     threads: int = 2,
     indexes: PackIndexes | None = None,
+    generations: Generations | None = None,
 ) -> None:
     """Hand every unit of the image that lies in a pack to `sink`, in any order.
 
@@ -42,14 +45,33 @@ def restore_image(
     Memory: per thread 2 MiB of stored bytes, a frame and a run; and the indexes.
     """
     image = manifest.images[name]
-    indexes = indexes if indexes is not None else load_pack_indexes(backend, keys, account_id, manifest)
+    if indexes is None:
+        indexes = load_pack_indexes(backend, keys, account_id, manifest, generations=generations)
     verify_root(keys, account_id, manifest, name, table_of(indexes))
+    held = np.flatnonzero(image.locations >= 0)
+    restore_units(backend, keys, account_id, manifest, name, held, sink, threads=threads, indexes=indexes, generations=generations)
+
+
+def restore_units(
+    backend: Backend,
+    keys: AccountKeys,
+    account_id: str,
+    manifest: Manifest,
+    name: str,
+    units: Int64s,
+    sink: Sink,
+    *,
+    threads: int = 2,
+    indexes: PackIndexes,
+    generations: Generations | None = None,
+) -> None:
+    """As `restore_image`, of these units alone, each of which lies in a pack. Prerequisite: `verify_roots` returned these indexes."""
+    image = manifest.images[name]
     with ThreadPoolExecutor(threads, "restore") as pool:
         jobs = []
-        for pack_id, sources, targets in _by_pack(manifest, image):
-            opener = pack_opener(keys, account_id, pack_id)
-            job = _PackRestore(backend, opener, keys.id_key.reveal(), object_key(account_id, Kind.PACK, pack_id), indexes[pack_id])
-            jobs.append(pool.submit(job.run, sources, targets, image.length_bytes, sink))
+        for pack_id, sources, targets in _by_pack(manifest, image, units):
+            reader = _PackReader(backend, keys, account_id, indexes[pack_id], generations)
+            jobs.append(pool.submit(reader.run, sources, targets, image.length_bytes, sink))
         try:
             wait(jobs, return_when=FIRST_EXCEPTION)
         finally:
@@ -59,10 +81,9 @@ def restore_image(
             done.result()
 
 
-def _by_pack(manifest: Manifest, image: ImageMap) -> Iterator[tuple[str, Int64s, Int64s]]:
+def _by_pack(manifest: Manifest, image: ImageMap, units: Int64s) -> Iterator[tuple[str, Int64s, Int64s]]:
     """(pack, units of it ascending, the image's units that they are)."""
-    held = np.flatnonzero(image.locations >= 0)
-    order = held[np.argsort(image.locations[held], kind="stable")]
+    order = units[np.argsort(image.locations[units], kind="stable")]
     locations = image.locations[order]
     cuts = np.flatnonzero(np.diff(locations >> UNIT_BITS)) + 1
     for part, targets in zip(np.split(locations, cuts), np.split(order, cuts), strict=True):
@@ -70,42 +91,73 @@ def _by_pack(manifest: Manifest, image: ImageMap) -> Iterator[tuple[str, Int64s,
             yield manifest.packs[int(part[0]) >> UNIT_BITS], part & ((1 << UNIT_BITS) - 1), targets
 
 
-@dataclass(frozen=True, eq=False, repr=False)
-class _PackRestore:
+@dataclass(eq=False, repr=False)
+class _PackReader:
+    """Reads units of one pack; where the pack moves to its next generation meanwhile, it goes on there."""
+
     backend: Backend
-    opener: Opener
-    id_key: bytes
-    key: str
+    keys: AccountKeys
+    account_id: str
     index: PackIndex
+    generations: Generations | None
 
     def run(self, sources: Int64s, targets: Int64s, length_bytes: int, sink: Sink) -> None:
-        frames = np.searchsorted(self.index.first_units, sources, side="right") - 1
+        """`sources` are unit numbers of the pack, ascending; `targets` the image's units that they are."""
+        done = 0
+        for _ in range(MOVES):
+            try:
+                for stop, plain, within in self._frames(sources[done:]):
+                    _emit(plain, within, targets[done : done + stop], length_bytes, sink)
+                    done += stop
+                return
+            except MissingObjectError:
+                self._follow(sources[done:])
+        raise MissingObjectError(object_key(self.account_id, Kind.PACK, self.index.pack_id, self.index.generation))
+
+    def _follow(self, needed: Int64s) -> None:
+        """Take up the pack's generation of now. MissingObjectError if it did not move, or the object is not there either.
+
+        IntegrityError if it does not list the same content under the numbers that are needed: against those the root was checked.
+        """
+        before = self.index
+        (self.index,) = load_indexes_of(
+            self.backend, self.keys, self.account_id, [before.pack_id], generations=self.generations, threads=1
+        ).values()
+        if not np.array_equal(self.index.ids_by_number[needed], before.ids_by_number[needed]):
+            raise opener_of(self.keys, self.account_id, self.index).refusal("it lists other units than the generation before it")
+
+    def _frames(self, sources: Int64s) -> Iterator[tuple[int, bytes, Int64s]]:
+        """Frame after frame: how many of the sources lie in it, its plain units, and which of them the sources are."""
+        index, opener = self.index, opener_of(self.keys, self.account_id, self.index)
+        positions = index.positions_of(sources)
+        if (positions < 0).any():
+            raise opener.refusal("a unit that is needed is not in it any more")
+        frames = np.searchsorted(index.first_units, positions, side="right") - 1
         needed, starts = np.unique(frames, return_index=True)
         ends = np.append(starts[1:], len(frames))
-        for first, last in _reads(needed, self.index.offsets):
+        for first, last in _reads(needed, index.offsets):
             data = self._read(int(needed[first]), int(needed[last - 1]))
             for at in range(first, last):
-                frame, chosen = int(needed[at]), slice(starts[at], ends[at])
-                within = sources[chosen] - self.index.first_units[frame]
-                plain = self._frame(frame, int(needed[first]), data, within)
-                _emit(plain, within, targets[chosen], length_bytes, sink)
+                frame, skipped = int(needed[at]), int(index.offsets[needed[first]])
+                sealed = data[int(index.offsets[frame]) - skipped : int(index.offsets[frame + 1]) - skipped]
+                plain = decode_frame(opener, index, frame, sealed)
+                within = positions[starts[at] : ends[at]] - index.first_units[frame]
+                self._verify(frame, plain, within)
+                yield int(ends[at] - starts[at]), plain, within
 
     def _read(self, first: int, last: int) -> memoryview:
-        start, end = int(self.index.offsets[first]), int(self.index.offsets[last + 1])
-        data = self.backend.read(self.key, start, end - start)
+        index = self.index
+        start, end = int(index.offsets[first]), int(index.offsets[last + 1])
+        data = self.backend.read(object_key(self.account_id, Kind.PACK, index.pack_id, index.generation), start, end - start)
         if len(data) != end - start:
-            raise self.opener.refusal("it ends within a frame")
+            raise opener_of(self.keys, self.account_id, index).refusal("it ends within a frame")
         return memoryview(data)
 
-    def _frame(self, frame: int, first_read: int, data: memoryview, within: Int64s) -> bytes:
-        offsets, skipped = self.index.offsets, int(self.index.offsets[first_read])
-        sealed = data[int(offsets[frame]) - skipped : int(offsets[frame + 1]) - skipped]
-        plain = decode_frame(self.opener, self.index, frame, sealed)
+    def _verify(self, frame: int, plain: bytes, within: Int64s) -> None:
         units = np.unique(within)
-        ids = unit_ids(self.id_key, memoryview(plain), (units * UNIT_BYTES).tolist())
+        ids = unit_ids(self.keys.id_key.reveal(), memoryview(plain), (units * UNIT_BYTES).tolist())
         if not np.array_equal(ids, self.index.ids[self.index.first_units[frame] + units]):
-            raise self.opener.refusal(f"a unit of frame {frame} is not the one that its id says")
-        return plain
+            raise opener_of(self.keys, self.account_id, self.index).refusal(f"a unit of frame {frame} is not the one that its id says")
 
 
 def _reads(needed: Int64s, offsets: Int64s) -> Iterator[tuple[int, int]]:

@@ -29,7 +29,7 @@ class Gather:
             here = units < sizes[ordinals]
             ids[todo[here]] = table.ids_at(bases[ordinals[here]] + units[here])
             todo = todo[~here]
-        if len(todo):
+        if len(todo) or not ids[locations >= 0].any(axis=1).all():  # a zero id: the pack does not have that unit any more
             raise LocationError
         return ids
 

@@ -8,6 +8,7 @@ a part cannot be moved within an object, between objects or between accounts.
 
 import os
 import struct
+from dataclasses import dataclass
 from enum import IntEnum
 
 from blake3 import blake3
@@ -18,8 +19,10 @@ from .errors import IntegrityError
 from .keys import AccountKeys
 
 OBJECT_ID_BYTES = 32
+SALT_BYTES = 32
 TAG_BYTES = 16
 _SUBKEY_CONTEXT = "KeepState store v1: object key"
+_REWRITTEN_CONTEXT = "KeepState store v1: rewritten object key"
 
 
 class Kind(IntEnum):
@@ -40,28 +43,52 @@ class Section(IntEnum):
     TABLE = 1
 
 
-def _cipher(keys: AccountKeys, kind: Kind, object_id: bytes) -> AESGCM:
+@dataclass(frozen=True)
+class Rewriting:
+    """Which rewriting of an object its parts belong to: a generation from 1, and the salt that its header carries."""
+
+    generation: int
+    salt: bytes
+
+
+def _cipher(keys: AccountKeys, kind: Kind, object_id: bytes, rewriting: Rewriting | None) -> AESGCM:
     seal_key = keys.pack_key if kind is Kind.PACK else keys.manifest_key
-    return AESGCM(blake3(seal_key.reveal() + object_id, derive_key_context=_SUBKEY_CONTEXT).digest())
+    if rewriting is None:
+        return AESGCM(blake3(seal_key.reveal() + object_id, derive_key_context=_SUBKEY_CONTEXT).digest())
+    material = seal_key.reveal() + object_id + struct.pack("<I", rewriting.generation) + rewriting.salt
+    return AESGCM(blake3(material, derive_key_context=_REWRITTEN_CONTEXT).digest())
 
 
 def _place(section: Section, number: int) -> bytes:
     return struct.pack(">IQ", section, number)
 
 
-def _binding(kind: Kind, account_id: str, object_id: bytes) -> bytes:
+def _binding(kind: Kind, account_id: str, object_id: bytes, rewriting: Rewriting | None) -> bytes:
     account = account_id.encode("utf-8")
-    return struct.pack("<BH", kind, len(account)) + account + object_id
+    generation = b"" if rewriting is None else struct.pack("<I", rewriting.generation)
+    return struct.pack("<BH", kind, len(account)) + account + object_id + generation
 
 
 class Sealer:
     """Seals the parts of one new object, whose id it draws. Not for two threads at once."""
 
     def __init__(self, keys: AccountKeys, kind: Kind, account_id: str):
-        raw_id = os.urandom(OBJECT_ID_BYTES)
+        self._begin(keys, kind, account_id, os.urandom(OBJECT_ID_BYTES), None)
+
+    @classmethod
+    def of_generation(cls, keys: AccountKeys, account_id: str, pack_id: str, generation: int) -> "Sealer":
+        """For the next form of a pack. It draws a salt, so no two sealers of a generation share a key."""
+        if not 0 < generation < 1 << 32:
+            raise ValueError("a rewritten pack has a generation from 1")
+        sealer = cls.__new__(cls)
+        sealer._begin(keys, Kind.PACK, account_id, bytes.fromhex(pack_id), Rewriting(generation, os.urandom(SALT_BYTES)))
+        return sealer
+
+    def _begin(self, keys: AccountKeys, kind: Kind, account_id: str, raw_id: bytes, rewriting: Rewriting | None) -> None:
         self.object_id = raw_id.hex()
-        self._cipher = _cipher(keys, kind, raw_id)
-        self._binding = _binding(kind, account_id, raw_id)
+        self.rewriting = rewriting
+        self._cipher = _cipher(keys, kind, raw_id, rewriting)
+        self._binding = _binding(kind, account_id, raw_id, rewriting)
         self._next = dict.fromkeys(Section, 0)
 
     def seal(self, section: Section, plain: bytes | memoryview) -> bytes:
@@ -74,12 +101,13 @@ class Sealer:
 class Opener:
     """Opens the parts of one object. Holds no state that changes: any number of threads may use it."""
 
-    def __init__(self, keys: AccountKeys, kind: Kind, account_id: str, object_id: str):
+    def __init__(self, keys: AccountKeys, kind: Kind, account_id: str, object_id: str, rewriting: Rewriting | None = None):
         raw_id = bytes.fromhex(object_id)
         self.kind = kind
         self.object_id = object_id
-        self._cipher = _cipher(keys, kind, raw_id)
-        self._binding = _binding(kind, account_id, raw_id)
+        self.rewriting = rewriting
+        self._cipher = _cipher(keys, kind, raw_id, rewriting)
+        self._binding = _binding(kind, account_id, raw_id, rewriting)
 
     def open(self, section: Section, number: int, sealed: bytes | memoryview) -> bytes:
         """The plain part, or IntegrityError if a bit, the key, the place, the object or the account is another."""

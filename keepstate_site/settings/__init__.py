@@ -18,6 +18,9 @@ KEEPSTATE_MACHINE_DRIVER = env.text("KEEPSTATE_MACHINE_DRIVER", "qemu")  # or fa
 KEEPSTATE_LEASE_SECONDS = env.number("KEEPSTATE_LEASE_SECONDS", 30, low=3, high=3600)  # a dead worker's work is taken up after this
 KEEPSTATE_CACHE_GIB = env.number("KEEPSTATE_CACHE_GIB", 20, low=1, high=1_000_000)  # assembled images kept on this host
 KEEPSTATE_MASTER_KEY = env.key("KEEPSTATE_MASTER_KEY", KEEPSTATE_SECRETS / "master_key")  # seals the accounts' own keys
+KEEPSTATE_MASTER_KEY_PREVIOUS = env.optional_key("KEEPSTATE_MASTER_KEY_PREVIOUS")  # opens only, while the master key is exchanged
+KEEPSTATE_SCRUB_DAYS = env.number("KEEPSTATE_SCRUB_DAYS", 30, low=1, high=3650)  # everything stored is read at least once in so many days
+KEEPSTATE_SCRUB_MIB = env.number("KEEPSTATE_SCRUB_MIB", 256, low=1, high=1_000_000)  # so much of it in a minute at most
 
 SECRET_KEY = env.secret("KEEPSTATE_SECRET_KEY", KEEPSTATE_SECRETS / "secret_key")
 DEBUG = env.flag("KEEPSTATE_DEBUG")
@@ -76,7 +79,9 @@ STATIC_ROOT = KEEPSTATE_VAR / "static"
 STORAGES = {
     "default": {"BACKEND": "django.core.files.storage.InMemoryStorage"},  # nothing of ours keeps uploads
     "staticfiles": {"BACKEND": "whitenoise.storage.CompressedManifestStaticFilesStorage"},
-    "checkpoints": checkpoint_storage(env.text("CHECKPOINT_STORE_URL", (KEEPSTATE_VAR / "store").as_uri())),
+    "checkpoints": checkpoint_storage(
+        env.text("CHECKPOINT_STORE_URL", (KEEPSTATE_VAR / "store").as_uri()), KEEPSTATE_SECRETS / "s3_credentials"
+    ),
 }
 
 LANGUAGE_CODE = "en-us"

@@ -62,7 +62,16 @@ def secret(name: str, file: Path) -> str:
 
 def key(name: str, file: Path) -> bytes:
     """A 32-byte key, written as 64 hex digits or as base64."""
-    value = secret(name, file)
+    return _key_bytes(name, secret(name, file))
+
+
+def optional_key(name: str) -> bytes | None:
+    """A key that most installations do not have."""
+    value = text(name)
+    return _key_bytes(name, value) if value else None
+
+
+def _key_bytes(name: str, value: str) -> bytes:
     for decode in (bytes.fromhex, lambda line: base64.b64decode(line, validate=True)):
         try:
             raw = decode(value)

@@ -1,4 +1,4 @@
-"""CHECKPOINT_STORE_URL -> STORAGES["checkpoints"]."""
+"""CHECKPOINT_STORE_URL -> STORAGES["checkpoints"]. A store that is not what was asked for loses work: what is not known is refused."""
 
 from pathlib import Path
 from typing import Any
@@ -6,17 +6,23 @@ from urllib.parse import unquote, urlsplit
 
 from django.core.exceptions import ImproperlyConfigured
 
+from keepstate_site.settings import store_s3
 
-def checkpoint_storage(url: str) -> dict[str, Any]:
-    """`file:///directory` only. Raises ImproperlyConfigured for anything else: a store that is not what was asked for loses work."""
+
+def checkpoint_storage(url: str, credentials: Path) -> dict[str, Any]:
+    """`file:///directory`, or `s3://bucket/prefix?endpoint=...&region=...&addressing=...`.
+
+    `credentials` is the file that S3's come from where the environment has none. ImproperlyConfigured for anything else; its text does
+    not repeat the URL, in which someone may have put a password.
+    """
     parts = urlsplit(url)
     if parts.scheme == "s3":
-        raise ImproperlyConfigured(
-            "CHECKPOINT_STORE_URL=s3://... comes with the S3 backend, which this version does not have; use file:///directory."
-        )
+        return {"BACKEND": "storages.backends.s3.S3Storage", "OPTIONS": store_s3.options(parts, credentials)}
     path = Path(unquote(parts.path))
     if parts.scheme != "file" or parts.netloc or not path.is_absolute() or path == Path("/"):
-        raise ImproperlyConfigured(f"CHECKPOINT_STORE_URL={url!r} is not file:///directory with an absolute directory.")
+        raise ImproperlyConfigured(
+            "CHECKPOINT_STORE_URL is neither file:///directory with an absolute directory nor s3://bucket/prefix?endpoint=http://host:port."
+        )
     return {
         "BACKEND": "django.core.files.storage.FileSystemStorage",
         "OPTIONS": {"location": str(path), "file_permissions_mode": 0o600, "directory_permissions_mode": 0o700},

@@ -20,6 +20,8 @@ log = logging.getLogger(__name__)
 RUN_OPERATION = "workers.run_operation"
 OBSERVE_HOST = "workers.observe_host"
 SWEEP = "workers.sweep"
+STORE_UPKEEP = "workers.store_upkeep"
+STORE_ORPHANS = "workers.store_orphans"
 
 CONTROL_QUEUE = "control"
 #: The longest that a request waits for the broker.

@@ -6,9 +6,11 @@ import sys
 BENCHES = {
     "pause": "how long a live save stops the machine",
     "resume": "from the API request to the guest's answer",
-    "store": "the checkpoint store on its own: save, increment, restore",
+    "store": "the checkpoint store on a real machine's images, beside restic, borg and casync",
+    "index": "memory and lookups of the dedup indexes, up to 10^8 units",
+    "scale": "publish, look up and erase while an account grows to 10^6 packs",
 }
-MODULES = {"store": "tests.bench.store_local"}
+MODULES = {"index": "tests.bench.store_index", "scale": "tests.bench.store_scale"}
 
 
 def main() -> int:

@@ -51,8 +51,8 @@ def arguments(description: str) -> argparse.Namespace:
     return parser.parse_args()
 
 
-def publish(bench: str, method: str, rows: Sequence[Row], file: Path | None) -> int:
-    """Print, write, and return 1 if a budget was missed."""
+def publish(bench: str, method: str, rows: Sequence[Row], file: Path | None, **more: object) -> int:
+    """Print, write (`more` too), and return 1 if a budget was missed."""
     print(f"\n{bench}: {method}")
     print(f"{'':58}{'n':>4}{'p50':>10}{'p95':>10}{'max':>10}  unit  budget")
     for one in rows:
@@ -60,7 +60,7 @@ def publish(bench: str, method: str, rows: Sequence[Row], file: Path | None) -> 
         print(f"{one.name:58}{one.n:4}{one.p50:10.4g}{one.p95:10.4g}{one.max:10.4g}  {one.unit:4}  {verdict}")
     if file is not None:
         whole = {"bench": bench, "date": datetime.now(UTC).isoformat(timespec="seconds"), "machine": machine(), "method": method}
-        file.write_text(json.dumps({**whole, "rows": [asdict(one) for one in rows]}, indent=2) + "\n")
+        file.write_text(json.dumps({**whole, "rows": [asdict(one) for one in rows], **more}, indent=2) + "\n")
     return int(any(one.within is False for one in rows))
 
 

@@ -12,10 +12,10 @@ HERE = Path(__file__).parent
 def main() -> int:
     known = {gate: files(gate) for gate in sorted({path.name.split("_")[2] for path in HERE.glob("test_gate_*.py")})}
     parser = argparse.ArgumentParser(prog="keepstate prove", description=__doc__)
-    parser.add_argument("gates", nargs="*", metavar="GATE", help=f"which gates; all if none is named: {', '.join(known)}, store")
+    parser.add_argument("gates", nargs="*", metavar="GATE", help=f"which gates; all if none is named: {', '.join({**known, 'store': []})}")
     parser.add_argument("--json", type=Path, help="write the evidence to this file")
     options = parser.parse_args()
-    known["store"] = [str(HERE / "store")]
+    known["store"] = [*known.get("store", []), str(HERE / "store")]
     unknown = [gate for gate in options.gates if gate not in known]
     if unknown:
         parser.error(f"no such gate: {', '.join(unknown)}; known are {', '.join(known)}")

@@ -11,7 +11,8 @@ from typing import Any
 
 from checkpoints_app.models import Checkpoint
 from checkpoints_app.services import checkpoint as checkpoints
-from checkpoints_app.services import publish
+from checkpoints_app.services import publish, storage
+from checkpoints_app.services.relied import PacksMoved
 from sessions_app.errors import MachineLost, ServiceError
 from sessions_app.models import Session
 from sessions_app.services import session as sessions
@@ -29,6 +30,8 @@ from workers.operations.work import Work
 from workers.save.capture import Saved, save
 
 log = logging.getLogger(__name__)
+
+_STORED_AGAIN = 4  # erasures that cross one save's way; each takes seconds and leaves at its end what the next index is built from
 
 
 def run(work: Work) -> None:
@@ -80,7 +83,7 @@ def _save(work: Work, machine: Machine) -> Checkpoint:
         stop = work.operation.parameters["stop"]
         saved = save(machine, checkpoint, staging, continue_after=not stop, check=work.keeper.check)
         crash.reach("before_publish")
-        _publish(work, checkpoint, saved)
+        saved = _published(work, checkpoint, saved)
         crash.reach("published")
         saved.remember()
         return checkpoint
@@ -114,6 +117,21 @@ def _begin(work: Work) -> Checkpoint:
             sessions.move(session, [SessionState.RUNNING], SessionState.CHECKPOINTING, source=work.source, type_="session.checkpointing")
         boundary = "stop" if work.operation.parameters["stop"] else "live"
         return checkpoints.begin(session, work.lease, reason=work.operation.parameters["reason"], boundary=boundary)
+
+
+def _published(work: Work, checkpoint: Checkpoint, saved: Saved) -> Saved:
+    """Publish what was saved; while packs that it relies on move under it, the capture is stored again, so many times at most."""
+    for attempt in range(_STORED_AGAIN):
+        try:
+            _publish(work, checkpoint, saved)
+            return saved
+        except PacksMoved as moved:
+            log.info("the save is stored again", extra={"attempt": attempt, "reason": str(moved)})
+            storage.discard(checkpoint.account_id, [pack.id for pack in saved.stored.new_packs], saved.stored.manifest_id)
+            saved = saved.again()
+            crash.reach("stored_again")
+    _publish(work, checkpoint, saved)
+    return saved
 
 
 def _publish(work: Work, checkpoint: Checkpoint, saved: Saved) -> None:

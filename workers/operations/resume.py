@@ -10,6 +10,7 @@ from typing import Any
 from checkpoints_app.models import Checkpoint
 from checkpoints_app.services import checkpoint as checkpoints
 from checkpoints_app.services import pin as pins
+from checkpoints_app.services import verify
 from checkpoints_app.store import BackendError
 from sessions_app.errors import Conflict, IntegrityFailed, ServiceError, StackIncompatible, StartFailed
 from sessions_app.services import session as sessions
@@ -126,7 +127,7 @@ def _assemble(work: Work, checkpoint: Checkpoint) -> Assembled:
         assembled = assemble(checkpoint, work.keeper.check)
     except StoredContentBad as error:
         if not isinstance(error, StoredContentMissing):
-            checkpoints.mark_corrupt(checkpoint, str(error), source=work.source)
+            verify.refused(checkpoint, error.__cause__ or error, source=work.source)
         older = checkpoints.newest_before(checkpoint)
         raise IntegrityFailed(
             f"The checkpoint {checkpoint.id} is refused: {error} No hypervisor was started.",

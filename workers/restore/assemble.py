@@ -12,6 +12,7 @@ import numpy as np
 
 from checkpoints_app.models import Checkpoint
 from checkpoints_app.store import UNIT_BYTES, AccountKeys, Backend, ImageMap, Manifest, restore_image
+from checkpoints_app.store.generations import Generations
 from workers.guest.image import load_image
 from workers.host.identity import images_directory
 from workers.machine.qemu.qcow2 import write_overlay
@@ -19,15 +20,39 @@ from workers.machine.qemu.qcow2 import write_overlay
 _READ_UNITS = 1024
 
 
-def assemble_memory(target: Path, backend: Backend, keys: AccountKeys, checkpoint: Checkpoint, manifest: Manifest, indexes: Any) -> None:
-    _plain(target, backend, keys, checkpoint, manifest, indexes, "memory")
+def assemble_memory(
+    target: Path,
+    backend: Backend,
+    keys: AccountKeys,
+    checkpoint: Checkpoint,
+    manifest: Manifest,
+    indexes: Any,
+    generations: Generations | None = None,
+) -> None:
+    _plain(target, backend, keys, checkpoint, manifest, indexes, "memory", generations)
 
 
-def assemble_devices(target: Path, backend: Backend, keys: AccountKeys, checkpoint: Checkpoint, manifest: Manifest, indexes: Any) -> None:
-    _plain(target, backend, keys, checkpoint, manifest, indexes, "devices")
+def assemble_devices(
+    target: Path,
+    backend: Backend,
+    keys: AccountKeys,
+    checkpoint: Checkpoint,
+    manifest: Manifest,
+    indexes: Any,
+    generations: Generations | None = None,
+) -> None:
+    _plain(target, backend, keys, checkpoint, manifest, indexes, "devices", generations)
 
 
-def assemble_disk(target: Path, backend: Backend, keys: AccountKeys, checkpoint: Checkpoint, manifest: Manifest, indexes: Any) -> None:
+def assemble_disk(
+    target: Path,
+    backend: Backend,
+    keys: AccountKeys,
+    checkpoint: Checkpoint,
+    manifest: Manifest,
+    indexes: Any,
+    generations: Generations | None = None,
+) -> None:
     """The held units arrive in any order and qcow2 is written in one: they are laid side by side in a scratch file first."""
     image = manifest.images["disk"]
     base = load_image(images_directory() / checkpoint.image_digest).disk
@@ -41,13 +66,22 @@ def assemble_disk(target: Path, backend: Backend, keys: AccountKeys, checkpoint:
         def place(first: int, data: memoryview) -> None:
             _write(fd, data, int(np.searchsorted(held, first)) * UNIT_BYTES)
 
-        restore_image(backend, keys, checkpoint.account_id, manifest, "disk", place, indexes=indexes)
+        restore_image(backend, keys, checkpoint.account_id, manifest, "disk", place, indexes=indexes, generations=generations)
         write_overlay(target, image.length_bytes, base, _ascending(fd, image))
     finally:
         os.close(fd)
 
 
-def _plain(target: Path, backend: Backend, keys: AccountKeys, checkpoint: Checkpoint, manifest: Manifest, indexes: Any, name: str) -> None:
+def _plain(
+    target: Path,
+    backend: Backend,
+    keys: AccountKeys,
+    checkpoint: Checkpoint,
+    manifest: Manifest,
+    indexes: Any,
+    name: str,
+    generations: Generations | None,
+) -> None:
     fd = os.open(target, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600)
     try:
         os.ftruncate(fd, manifest.images[name].length_bytes)
@@ -55,7 +89,7 @@ def _plain(target: Path, backend: Backend, keys: AccountKeys, checkpoint: Checkp
         def place(first: int, data: memoryview) -> None:
             _write(fd, data, first * UNIT_BYTES)
 
-        restore_image(backend, keys, checkpoint.account_id, manifest, name, place, indexes=indexes)
+        restore_image(backend, keys, checkpoint.account_id, manifest, name, place, indexes=indexes, generations=generations)
     finally:
         os.close(fd)
 

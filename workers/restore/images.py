@@ -94,7 +94,7 @@ def assemble_missing(
 ) -> dict[str, Path | None]:
     """Assemble {kind: cache name} from the store and give each its name in the cache. Raises as `restore_image` does."""
     keys, backend = key.keys_to_read(checkpoint.account_id), storage.backend()
-    indexes = verify_roots(backend, keys, checkpoint.account_id, manifest)
+    indexes = verify_roots(backend, keys, checkpoint.account_id, manifest, generations=storage.generations)
     crash.reach("verified")
     made: dict[str, Path | None] = {}
     for kind, name in missing.items():
@@ -108,7 +108,7 @@ def _make(checkpoint: Checkpoint, kind: str, name: str, keys: AccountKeys, manif
     target = cache.temporary(kind, checkpoint.id)
     target.unlink(missing_ok=True)
     try:
-        _ASSEMBLERS[kind](target, storage.backend(), keys, checkpoint, manifest, indexes)
+        _ASSEMBLERS[kind](target, storage.backend(), keys, checkpoint, manifest, indexes, storage.generations)
         return cache.join(kind, name, target)
     finally:
         target.unlink(missing_ok=True)

@@ -9,27 +9,16 @@ import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 import numpy as np
 
 from checkpoints_app.models import Checkpoint
 from checkpoints_app.services import checkpoint as checkpoints
-from checkpoints_app.services import key, storage
-from checkpoints_app.services.publish import Stored, StoredPack
-from checkpoints_app.states import CheckpointState
-from checkpoints_app.store import (
-    AccountKeys,
-    Backend,
-    CheckpointWriter,
-    IntegrityError,
-    Manifest,
-    MissingObjectError,
-    PublishedPlan,
-    UnitIndex,
-    load_index,
-    load_manifest,
-)
+from checkpoints_app.services import key, publish, storage
+from checkpoints_app.services.publish import Stored
+from checkpoints_app.store import CheckpointWriter, Manifest, PublishedPlan
 from workers import crash
 from workers.cache import files as cache
 from workers.cache.sparse import derive
@@ -38,6 +27,7 @@ from workers.host.note import read_note, write_note
 from workers.machine.driver import PAGE_BYTES, Capture, GuestImage, Machine, MachineError
 from workers.restore.images import assemble_missing, disk_name
 from workers.save.disk import read_overlays, split_by_base
+from workers.save.lineage import Lineage, lineage
 from workers.save.memory import image_pages, written_pages
 
 log = logging.getLogger(__name__)
@@ -47,6 +37,7 @@ log = logging.getLogger(__name__)
 class Saved:
     stored: Stored
     remember: Callable[[], None]  # after publication: what the machine's next save is a delta to
+    again: Callable[[], "Saved"]  # the same capture stored once more, with a fresh index; while it is staged
 
 
 def save(machine: Machine, checkpoint: Checkpoint, staging: Path, *, continue_after: bool, check: Callable[[], None]) -> Saved:
@@ -59,9 +50,15 @@ def save(machine: Machine, checkpoint: Checkpoint, staging: Path, *, continue_af
     capture = machine.capture(staging, continue_after=continue_after)
     checkpoints.uploading(checkpoint, pause_seconds=capture.pause_seconds, written_bytes=len(capture.page_numbers) * PAGE_BYTES)
     check()
+    return _store_and_join(machine, checkpoint, capture, staging, line, check)
+
+
+def _store_and_join(
+    machine: Machine, checkpoint: Checkpoint, capture: Capture, staging: Path, line: Mapping[str, object], check: Callable[[], None]
+) -> Saved:
     image = _ImageInTheMaking(capture, staging)
     try:
-        plan = _store(checkpoint, capture, line, image, check)
+        plan, found = _store(checkpoint, capture, line, image, check)
         with suppress_and_tell("the next resume's memory image did not join the host cache"):
             _join_memory(plan, image)
         with suppress_and_tell("the next resume's other images did not join the host cache"):
@@ -69,25 +66,8 @@ def save(machine: Machine, checkpoint: Checkpoint, staging: Path, *, continue_af
     finally:
         image.discard()
     crash.reach("image_joined")
-    return Saved(_stored(plan), lambda: _remember(machine, checkpoint, capture, plan))
-
-
-def _lineage(checkpoint: Checkpoint, backend: Backend, keys: AccountKeys) -> tuple[Manifest | None, UnitIndex]:
-    """What the save is a delta to, and what content is known from there.
-
-    (None, empty) at a machine's first save, and where the parent is not whole any more: then all is stored anew, and heals.
-    """
-    parent, account_id = checkpoint.parent, checkpoint.account_id
-    if parent is not None and parent.state == CheckpointState.PUBLISHED:
-        try:
-            before = load_manifest(backend, keys, account_id, parent.manifest_id)
-            return before, load_index(backend, keys, account_id, before)
-        except IntegrityError as error:
-            log.warning("the parent is corrupt: everything is stored anew", extra={"parent": parent.id}, exc_info=True)
-            checkpoints.mark_corrupt(parent, str(error), source=f"operation/{checkpoint.operation_id}")
-        except MissingObjectError:  # a store that is not mounted looks the same, and would condemn what is whole
-            log.warning("the parent cannot be read: everything is stored anew", extra={"parent": parent.id}, exc_info=True)
-    return None, load_index(backend, keys, account_id, None)
+    again = partial(_store_and_join, machine, checkpoint, capture, staging, line, check)
+    return Saved(publish.stored_of(plan, found.dedup.versions), lambda: _remember(machine, checkpoint, capture, plan), again)
 
 
 def _store(
@@ -96,20 +76,21 @@ def _store(
     line: Mapping[str, object],
     made: "_ImageInTheMaking",
     check: Callable[[], None],
-) -> PublishedPlan:
+) -> tuple[PublishedPlan, Lineage]:
     backend, account_id, image = storage.backend(), checkpoint.account_id, machines.image_of(checkpoint.session)
     keys = key.keys_to_save(account_id)
-    before, index = _lineage(checkpoint, backend, keys)
-    with CheckpointWriter(backend, keys, account_id, before, index, step=crash.reach) as writer:
+    found = lineage(checkpoint, line, keys)
+    before = found.manifest
+    with CheckpointWriter(backend, keys, account_id, before, found.dedup.index, step=crash.reach) as writer:
         _add_memory(writer, checkpoint, capture, before, made)
         if image.disk is not None:
-            known = before is not None and line.get("checkpoint") == checkpoint.parent_id
+            known = found.parent is not None and line.get("checkpoint") == found.parent.id
             _add_disk(writer, capture, image, before, int(str(line.get("overlays", 0))) if known else 0)
         devices = capture.devices.read_bytes()
         units = -(-len(devices) // PAGE_BYTES)
         writer.add_image("devices", len(devices), None, [(np.arange(units), devices)], whole=True)
         check()
-        return writer.finish(_facts(checkpoint))
+        return writer.finish(_facts(checkpoint)), found
 
 
 def _add_memory(
@@ -140,25 +121,14 @@ def _facts(checkpoint: Checkpoint) -> dict[str, object]:
         "checkpoint": checkpoint.id,
         "session": session.id,
         "epoch": checkpoint.source_epoch,
+        "taken_at": checkpoint.created_at.isoformat(),
+        "boundary": checkpoint.boundary,
+        "reason": checkpoint.reason,
         "parent": checkpoint.parent_id,
         "image": session.image_digest,
+        "image_name": session.image_name,
         "machine": {"memory_bytes": session.memory_bytes, "cpus": session.cpus, "architecture": session.architecture},
     }
-
-
-def _stored(plan: PublishedPlan) -> Stored:
-    images = plan.manifest.images
-    return Stored(
-        manifest_id=plan.manifest.manifest_id,
-        content_digest=plan.manifest.digest,
-        memory_root=images["memory"].root,
-        disk_root=images["disk"].root if "disk" in images else "",
-        logical_bytes=plan.logical_bytes,
-        unique_bytes=plan.unique_bytes,
-        stored_bytes=plan.stored_bytes,
-        new_packs=[StoredPack(pack.pack_id, pack.stored_bytes, pack.unit_count) for pack in plan.new_packs],
-        referenced_packs=list(plan.packs),
-    )
 
 
 class _ImageInTheMaking:

@@ -10,9 +10,11 @@ from pathlib import Path
 
 import numpy as np
 
-from checkpoints_app.store import LocalBackend, Manifest, StoreError
+from checkpoints_app.store import Backend, LocalBackend, Manifest, StoreError
+from checkpoints_app.store.backends.s3 import S3Place
 from checkpoints_app.store.packs import MAX_HEAD_BYTES, decode_frame, decode_head, pack_opener
 from tests.gates.store.moments import NEXT, PREVIOUS, WRITTEN
+from tests.gates.store.places import opened, told
 from tests.store_kit import ACCOUNT, KEYS, Content, restore, save
 
 REPOSITORY = Path(__file__).parents[3]
@@ -20,33 +22,41 @@ REPOSITORY = Path(__file__).parents[3]
 
 @dataclass
 class Scene:
-    backend: LocalBackend
+    place: Path | S3Place
+    backend: Backend
     previous: Manifest
     objects: dict[str, bytes]  # as they were before the victim
     journal: Path
 
 
-def set_scene(directory: Path) -> Scene:
-    backend = LocalBackend(directory / "store")
+def set_scene(place: Path | S3Place, journal: Path) -> Scene:
+    """`journal` is written for a directory alone: a server's disk is not ours to cut the power of."""
+    backend = opened(place)
     previous = save(backend, None, PREVIOUS).manifest
-    return Scene(backend, previous, stored_objects(backend), directory / "journal")
+    return Scene(place, backend, previous, stored_objects(backend), journal)
 
 
 def copied(scene: Scene, directory: Path) -> Scene:
     """The same aftermath in another place, to judge what a death alone left (the journal is about the original's files)."""
-    shutil.copytree(scene.backend.root, directory)
-    return replace(scene, backend=LocalBackend(directory))
+    shutil.copytree(root_of(scene), directory)
+    return replace(scene, place=directory, backend=LocalBackend(directory))
 
 
-def stored_objects(backend: LocalBackend) -> dict[str, bytes]:
+def root_of(scene: Scene) -> Path:
+    assert isinstance(scene.place, Path)
+    return scene.place
+
+
+def stored_objects(backend: Backend) -> dict[str, bytes]:
     return {listed.key: backend.read(listed.key, 0, listed.object_bytes) for listed in backend.list("")}
 
 
 def run_victim(scene: Scene, step: str, times: int = 1, sabotage: str = "none") -> int:
     """The victim's exit status: -9 if it died at the step, 0 if it never came there."""
-    root, parent = str(scene.backend.root), scene.previous.manifest_id
-    command = [sys.executable, "-m", "tests.gates.store.victim", root, str(scene.journal), parent, step, str(times), sabotage]
-    return subprocess.run(command, check=False, cwd=REPOSITORY, timeout=120).returncode
+    place, environment = told(scene.place)
+    arguments = (place, str(scene.journal), scene.previous.manifest_id, step, str(times), sabotage)
+    command = [sys.executable, "-m", "tests.gates.store.victim", *arguments]
+    return subprocess.run(command, check=False, cwd=REPOSITORY, timeout=120, env={**os.environ, **environment}).returncode
 
 
 def lose_power(scene: Scene) -> None:
@@ -59,12 +69,12 @@ def lose_power(scene: Scene) -> None:
             bytes_kept.add(note["inode"])
         else:
             names_kept[note["inode"]] = set(note["names"])
-    for directory, children, files in os.walk(scene.backend.root):
+    for directory, children, files in os.walk(root_of(scene)):
         here = Path(directory)
         for name in set(children + files) - names_kept.get(here.stat().st_ino, set()):
             shutil.rmtree(here / name) if (here / name).is_dir() else (here / name).unlink()
         children[:] = [name for name in children if (here / name).exists()]
-    for path in scene.backend.root.rglob("*"):
+    for path in root_of(scene).rglob("*"):
         if path.is_file() and path.stat().st_ino not in bytes_kept:
             os.truncate(path, 0)
 
@@ -83,15 +93,16 @@ def judge(scene: Scene, *, finished: bool) -> None:
         for key in now:
             if "/packs/" in key:
                 decode_whole_pack(key.split("/")[-1], now[key])
-        backend.remove_abandoned()
-        assert not any(path.is_file() for path in (backend.root / "staging").rglob("*")), "staging keeps files of the dead"
+        if isinstance(backend, LocalBackend):
+            backend.remove_abandoned()
+            assert not any(path.is_file() for path in (backend.root / "staging").rglob("*")), "staging keeps files of the dead"
         again = save(backend, scene.previous, NEXT, WRITTEN)
         assert_restores(backend, again.manifest.manifest_id, NEXT)
     except StoreError as error:
         raise AssertionError(f"the store is not whole: {error}") from error
 
 
-def assert_restores(backend: LocalBackend, manifest_id: str, expected: Content) -> None:
+def assert_restores(backend: Backend, manifest_id: str, expected: Content) -> None:
     assert np.array_equal(restore(backend, manifest_id), expected), "a checkpoint restores to other bytes"
 
 

@@ -1,7 +1,7 @@
 """A process that saves a checkpoint and dies of SIGKILL at a named step, keeping a journal of what it made durable.
 
 The journal stands for the disk's own memory: it notes, after each fsync that really returned, which files' bytes and which
-directories' names a power loss would spare. Run as `python -m tests.gates.store.victim STORE JOURNAL PARENT STEP TIMES SABOTAGE`.
+directories' names a power loss would spare. Run as `python -m tests.gates.store.victim PLACE JOURNAL PARENT STEP TIMES SABOTAGE`.
 """
 
 import json
@@ -11,9 +11,11 @@ import stat
 import sys
 from pathlib import Path
 
-from checkpoints_app.store import LocalBackend, load_manifest, packer
+from checkpoints_app.store import load_manifest, packer
 from checkpoints_app.store.backends import durable, local
+from tests.gates.store import victim_s3
 from tests.gates.store.moments import NEXT, PACK_UNITS, WRITTEN
+from tests.gates.store.places import heard, opened
 from tests.store_kit import ACCOUNT, KEYS, save
 
 replace = setattr  # of what belongs to the product, in this process alone
@@ -69,13 +71,10 @@ def sabotage(kind: str) -> None:
 
 
 def main() -> None:
-    root, journal, parent_id, step, times, kind = sys.argv[1:]
-    backend = LocalBackend(root)
-    noted = Journal(Path(journal), Path(root))
-    noted.note_everything()  # what was there before survives
-    sabotage(kind)
+    argument, journal, parent_id, step, times, kind = sys.argv[1:]
+    place = heard(argument)
+    backend = opened(place)
     replace(packer, "PACK_UNITS", PACK_UNITS)
-    watch_syncs(noted)
     left = int(times)
 
     def die_at(name: str) -> None:
@@ -85,6 +84,14 @@ def main() -> None:
             if left == 0:
                 os.kill(os.getpid(), signal.SIGKILL)
 
+    if isinstance(place, Path):
+        noted = Journal(Path(journal), place)
+        noted.note_everything()  # what was there before survives
+        sabotage(kind)
+        watch_syncs(noted)
+    else:
+        victim_s3.sabotage(kind)
+        victim_s3.watch_uploads(die_at)
     save(backend, load_manifest(backend, KEYS, ACCOUNT, parent_id), NEXT, WRITTEN, step=die_at)
 
 

@@ -10,7 +10,7 @@ from django.test import Client
 from django.test.utils import CaptureQueriesContext
 from django.urls import reverse
 
-from checkpoints_app.models import Pack
+from checkpoints_app.models import ErasureReceipt, Manifest, OrphanObject, Pack, Sweep
 from sessions_app.models import ApiToken
 from sessions_app.services import token as tokens
 from tests.support.fleet import Tenant, boot_asked, checkpoint_row, session_row
@@ -28,7 +28,11 @@ def _more(owner: Tenant, number: int) -> None:
     boot_asked(owner.account)
     checkpoint_row(session_row(owner.account))
     tokens.issue(owner.account, "another")
-    Pack.objects.create(id=f"{number:064d}", account=owner.account, stored_bytes=1, unit_count=1)
+    Pack.objects.create(id=f"{number:064d}", account=owner.account, stored_bytes=1, unit_count=1, units=b"")
+    Manifest.objects.create(id=f"{number:064d}", account=owner.account, stored_bytes=1)
+    OrphanObject.objects.create(key=f"accounts/a/packs/{number:064d}", object_bytes=1)
+    ErasureReceipt.objects.create(account_id=f"acct_{number}")
+    Sweep.objects.create(name=f"sweep {number}")
 
 
 def _list(model: Any) -> str:
@@ -37,7 +41,9 @@ def _list(model: Any) -> str:
 
 def test_every_kind_of_row_is_there() -> None:
     names = {model.__name__ for model in OURS}
-    assert names == {"Account", "ApiToken", "Session", "Operation", "SessionEvent", "Image", "Pin", "Checkpoint", "Pack", "Host"}
+    of_sessions = {"Account", "ApiToken", "Session", "Operation", "SessionEvent"}
+    of_the_store = {"Image", "Pin", "Checkpoint", "Pack", "Manifest", "OrphanObject", "ErasureReceipt", "Sweep"}
+    assert names == of_sessions | of_the_store | {"Host"}
 
 
 @pytest.mark.parametrize("model", OURS, ids=lambda model: model.__name__)

@@ -59,7 +59,7 @@ def test_what_another_session_holds_stays_and_still_resumes(world: World, sessio
     scribble(other, 1, seed=2)
     others = world.save(other, stop=True)
     shared = mine.edges.get().pack
-    PackEdge.objects.create(checkpoint=others, pack=shared)
+    PackEdge.objects.create(checkpoint=others, pack=shared, units=shared.units)
     operation = world.delete(session)
     assert operation.response is not None
     assert (operation.response["content_purge"]["packs"], operation.response["content_purge"]["packs_shared"]) == (0, 1)

@@ -82,7 +82,8 @@ def test_a_save_whose_parent_cannot_be_read_stores_everything_anew_and_calls_cor
     resumed.refresh_from_db()
     assert resumed.state == judged
     assert healed.unique_bytes is not None
-    assert healed.unique_bytes >= 2 << 20
+    if what == "pack":  # without the manifest the packs are whole, and the account's content is found there
+        assert healed.unique_bytes >= 2 << 20
     forget_cache()
     world.resume(session)
     assert guest(session, "cat note") == "kept"

@@ -41,7 +41,7 @@ class Died(BaseException):
 @dataclass
 class World:
     account: Account
-    steps: dict[str, Callable[[], None]]  # what to do when a step is reached (workers/crash.py), once
+    steps: dict[str, Callable[[], object]]  # what to do when a step is reached (workers/crash.py), once
 
     # -- asking, without doing
 
@@ -92,7 +92,7 @@ class World:
         assert isinstance(found, FakeDriver)
         return found.faults
 
-    def at(self, step: str, act: Callable[[], None]) -> None:
+    def at(self, step: str, act: Callable[[], object]) -> None:
         self.steps[step] = act
 
     def die_at(self, step: str) -> None:
@@ -171,9 +171,10 @@ def runtime_directories() -> list[str]:
 
 
 def objects() -> dict[str, str]:
-    """Every object of the store with its digest."""
+    """Every object of the store with its digest, but for the account's key, which stays as long as the account."""
     root = store_directory() / "objects"
-    return {str(path.relative_to(root)): hashlib.sha256(path.read_bytes()).hexdigest() for path in root.rglob("*") if path.is_file()}
+    found = [path for path in root.rglob("*") if path.is_file() and path.name != "key"]
+    return {str(path.relative_to(root)): hashlib.sha256(path.read_bytes()).hexdigest() for path in found}
 
 
 def store_directory() -> Path:

@@ -62,7 +62,11 @@ def test_debug_is_off_and_only_loopback_is_served(tmp_path: Path) -> None:
     [
         ({"KEEPSTATE_MASTER_KEY": "short"}, "KEEPSTATE_MASTER_KEY must be 32 bytes"),
         ({"KEEPSTATE_DEBUG": "maybe"}, "neither yes nor no"),
-        ({"CHECKPOINT_STORE_URL": "s3://bucket"}, "comes with the S3 backend"),
+        ({"CHECKPOINT_STORE_URL": "s3:///prefix"}, "names no bucket"),
+        ({"CHECKPOINT_STORE_URL": "s3://bucket/a//b"}, "has a prefix"),
+        ({"CHECKPOINT_STORE_URL": "s3://bucket/a?endpoint=minio:9000"}, "has an endpoint"),
+        ({"CHECKPOINT_STORE_URL": "s3://bucket/a?endpiont=http://minio:9000"}, "other names than endpoint, region, addressing"),
+        ({"CHECKPOINT_STORE_URL": "s3://bucket/a?addressing=dns"}, "auto, path, virtual"),
         ({"CHECKPOINT_STORE_URL": "file://relative/x"}, "absolute directory"),
         ({"DATABASE_URL": "mysql://x/y"}, "DATABASE_URL has the scheme 'mysql'"),
         ({"KEEPSTATE_ROLE": "boss"}, "KEEPSTATE_ROLE='boss' is unknown"),
@@ -105,3 +109,42 @@ def test_urls_point_at_the_servers_that_they_name(tmp_path: Path) -> None:
     assert database["OPTIONS"]["sslmode"] == "disable"
     assert found["broker"] == "redis+socket:///run/my%20redis.sock?virtual_host=3"
     assert found["store"]["location"] == "/srv/kept things"
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "s3://key:hunter22@bucket/a",
+        "s3://bucket/a?endpoint=http://key:hunter22@minio:9000",
+        "https://key:hunter22@minio:9000/bucket",
+        "s3://bucket/a?secret_key=hunter22",
+    ],
+)
+def test_a_store_url_with_credentials_is_refused_without_repeating_them(tmp_path: Path, url: str) -> None:
+    answer = read(tmp_path, **KEYS, CHECKPOINT_STORE_URL=url)
+    assert answer.returncode != 0
+    assert "CHECKPOINT_STORE_URL" in answer.stderr
+    assert "hunter22" not in answer.stderr
+
+
+def test_an_s3_url_becomes_the_storage_s_options(tmp_path: Path) -> None:
+    url = "s3://kept-work/fleet/one?endpoint=https://s3.example:9000&region=eu-1"
+    found = values(tmp_path, CHECKPOINT_STORE_URL=url)["store"]
+    wanted = {"bucket_name": "kept-work", "location": "fleet/one", "endpoint_url": "https://s3.example:9000", "region_name": "eu-1"}
+    assert found.items() >= (wanted | {"addressing_style": "path", "file_overwrite": False}).items()
+    assert values(tmp_path, CHECKPOINT_STORE_URL="s3://kept-work", AWS_REGION="us-9")["store"]["region_name"] == "us-9"
+
+
+def test_s3_credentials_in_a_file_that_others_can_read_are_refused(tmp_path: Path) -> None:
+    file = tmp_path / "secrets" / "s3_credentials"
+    file.parent.mkdir()
+    file.write_text("[default]\naws_access_key_id = a\naws_secret_access_key = hunter22\n")
+    file.chmod(0o644)
+    answer = read(tmp_path, **KEYS, CHECKPOINT_STORE_URL="s3://kept-work")
+    assert "can be read by others" in answer.stderr
+    file.chmod(0o600)
+    assert values(tmp_path, CHECKPOINT_STORE_URL="s3://kept-work")["store"]["secret_key"] == "hunter22"
+    file.write_text("hunter22\n")
+    answer = read(tmp_path, **KEYS, CHECKPOINT_STORE_URL="s3://kept-work")
+    assert "has no [default]" in answer.stderr
+    assert "hunter22" not in answer.stderr

@@ -84,7 +84,7 @@ def test_a_system_without_apt_is_told_the_list_and_nothing_is_changed(tmp_path: 
 @pytest.mark.parametrize(("distribution", "version"), [("debian", "12"), ("debian", "13"), ("ubuntu", "24.04")])
 def test_every_group_has_packages_on_the_known_distributions(tmp_path: Path, distribution: str, version: str) -> None:
     machine = launcher.make(tmp_path, distribution=distribution, version=version)
-    for group in ("python", "services", "machines", "images"):
+    for group in ("python", "services", "machines", "images", "peers"):
         answer = machine.packages(f"wanted {group}")
         rows = [line.split("|") for line in answer.stdout.splitlines()]
         assert rows, group

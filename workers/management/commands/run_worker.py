@@ -25,7 +25,7 @@ class WorkerKind:
 KINDS: Mapping[str, WorkerKind] = {
     "vm": WorkerKind("prefork", 2, queues.vm_queues),  # each slot supervises one machine's boot, save or resume
     "io": WorkerKind("threads", 8, queues.io_queues),  # waits for guests
-    "control": WorkerKind("prefork", 1, queues.control_queues),
+    "control": WorkerKind("prefork", 2, queues.control_queues),  # one may be at the store for long, the other keeps sweeping
 }
 
 

@@ -1,0 +1,44 @@
+"""Receipts of erasure: what was erased, signed with a key that is derived from the master key."""
+
+import hmac
+from typing import Any
+
+from blake3 import blake3
+
+from checkpoints_app.models import ErasureReceipt
+from checkpoints_app.services import key
+from checkpoints_app.store.ids import canonical_json
+
+
+def body(receipt: ErasureReceipt) -> dict[str, Any]:
+    """What the signature covers. Times are the database's, in UTC."""
+    times = {name: getattr(receipt, name) for name in ("started_at", "key_destroyed_at", "finished_at")}
+    return {
+        "receipt": receipt.id,
+        "what": "account",
+        "account": receipt.account_id,
+        "objects": receipt.object_count,
+        "stored_bytes": receipt.stored_bytes,
+        "checkpoints": receipt.checkpoint_count,
+        **{name: moment.isoformat() if moment else None for name, moment in times.items()},
+    }
+
+
+def signature(receipt: ErasureReceipt, signing_key: bytes) -> str:
+    return blake3(canonical_json(body(receipt)), key=signing_key).hexdigest()
+
+
+def is_genuine(receipt: ErasureReceipt) -> bool:
+    """Whether this service, under its master key or the one before it, wrote exactly this."""
+    return any(hmac.compare_digest(receipt.signature, signature(receipt, signing_key)) for signing_key in key.receipt_keys())
+
+
+def sign_again() -> int:
+    """After the master key was exchanged: sign what the previous key signed. What neither key signed is left as it is. Returns how many."""
+    current, *previous = key.receipt_keys()
+    signed = 0
+    for receipt in ErasureReceipt.objects.exclude(signature="").iterator():
+        if any(hmac.compare_digest(receipt.signature, signature(receipt, old)) for old in previous):
+            ErasureReceipt.objects.filter(id=receipt.id).update(signature=signature(receipt, current))
+            signed += 1
+    return signed

@@ -1,0 +1,51 @@
+"""How often and how long a request is tried, and what it ends in."""
+
+import random
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TypeVar
+
+from ..errors import UnavailableError
+from .answers import FAILURES, judge
+
+T = TypeVar("T")
+_random = random.SystemRandom()
+
+
+@dataclass(frozen=True)
+class Patience:
+    """At most `attempts`, none begun later than `seconds` after the first. Before each, a pause of half to all of a time that doubles."""
+
+    attempts: int = 6
+    seconds: float = 90
+    first_pause: float = 0.2
+    longest_pause: float = 5
+    wait: Callable[[float], None] = time.sleep
+
+    def pause(self, attempt: int) -> float:
+        full = min(self.longest_pause, self.first_pause * 2 ** (attempt - 1))
+        return _random.uniform(full / 2, full)  # so that many who were refused at once do not come back at once
+
+
+def attempt(patience: Patience, key: str, action: Callable[[], T]) -> T:
+    """What `action` returns. It makes one or few requests and may be run again after any failure, whose outcome is then unknown.
+
+    Raises a StoreError about `key`: what the server said if asking again is of no use, else UnavailableError when patience ends. A
+    StoreError that `action` itself raises passes through.
+    """
+    begun = time.monotonic()
+    for number in range(1, patience.attempts + 1):
+        try:
+            return action()
+        except FAILURES as error:
+            verdict = judge(error, key)
+            if not verdict.again:
+                raise verdict.error from error
+            pause = patience.pause(number)
+            waited = time.monotonic() - begun
+            if number == patience.attempts or waited + pause > patience.seconds:
+                tried = f"tried {number} times in {waited:.1f} s. Whether the last attempt took effect is unknown; retry later."
+                raise UnavailableError(f"{verdict.error}; {tried}") from error
+        patience.wait(pause)
+    raise ValueError("patience allows no attempt")

@@ -1,0 +1,40 @@
+"""A worker whose clock is wrong, and that looks at the store: scrub, orphans, erasure.
+
+Run as `python -m tests.gates.erasure.skewed SECONDS SABOTAGE`, with the gate's database, store and master key in its environment.
+"""
+
+import datetime as dates
+import sys
+import time
+
+replace = setattr  # of what belongs to the product, in this process alone
+
+
+def skew(seconds: float) -> None:
+    """time.time, and datetime.now and utcnow through it, for everything in this process."""
+    right = time.time
+    replace(time, "time", lambda: right() + seconds)
+    from django.utils import timezone
+
+    replace(timezone, "now", lambda: dates.datetime.fromtimestamp(right() + seconds, dates.UTC))
+
+
+def main() -> None:
+    seconds, kind = float(sys.argv[1]), sys.argv[2]
+    skew(seconds)
+    import django
+
+    django.setup()
+    from checkpoints_app.services import orphans, upkeep
+
+    if kind == "own_clock":
+        from django.db.models import DateTimeField, Value
+        from django.utils import timezone
+
+        replace(orphans, "Now", lambda: Value(timezone.now(), output_field=DateTimeField()))
+    upkeep.every_minute()
+    orphans.sweep()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,3 @@
+from tests.support.shelf_fixtures import shelf, store
+
+__all__ = ["shelf", "store"]
