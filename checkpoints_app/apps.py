@@ -1,4 +1,7 @@
+from pathlib import Path
+
 from django.apps import AppConfig
+from django.conf import settings
 
 
 class CheckpointsConfig(AppConfig):
@@ -8,8 +11,10 @@ class CheckpointsConfig(AppConfig):
 
     def ready(self) -> None:
         from checkpoints_app.services import capabilities, erase, image
+        from checkpoints_app.store import spill
         from sessions_app.services import steps
 
+        spill.use_directory(Path(settings.KEEPSTATE_VAR) / "spill")
         steps.resolve_image.fill(image.resolve)
         steps.erase.add(erase.erase_session)
         steps.capabilities.add(capabilities.rows)

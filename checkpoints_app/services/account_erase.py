@@ -64,7 +64,9 @@ def _begin(account: Account) -> ErasureReceipt:
 
 def _condemn(account: Account) -> None:
     with transaction.atomic():
-        Checkpoint.objects.filter(account=account).exclude(state=CheckpointState.ERASED).update(state=CheckpointState.ERASING)
+        left = Checkpoint.objects.filter(account=account).exclude(state=CheckpointState.ERASED)
+        list(left.select_for_update(no_key=True).order_by("id").values_list("id"))
+        left.update(state=CheckpointState.ERASING)
     edges = PackEdge.objects.filter(checkpoint__account=account).order_by("pack_id")
     while batch := list(edges.values_list("pack_id", flat=True)[:_BATCH]):
         with transaction.atomic():

@@ -14,7 +14,7 @@ from typing import Any
 from django.db import transaction
 from django.db.models import Exists, OuterRef, QuerySet
 
-from checkpoints_app.models import AccountKey, Checkpoint, Manifest, ManifestEdge, Pack, PackEdge
+from checkpoints_app.models import Checkpoint, Manifest, ManifestEdge, Pack, PackEdge
 from checkpoints_app.services import pack as packs
 from checkpoints_app.services import storage
 from checkpoints_app.states import PACK_UNSETTLED, CheckpointState, ManifestState, PackState
@@ -54,7 +54,7 @@ def finish(account_id: str, *, step: Step = no_step, limit: int | None = None, w
 
 
 def _erase(account_id: str, scope: "QuerySet[Checkpoint]", step: Step) -> dict[str, Any]:
-    if AccountKey.objects.filter(account_id=account_id).exists():
+    if any(model.objects.filter(account_id=account_id).exists() for model in (Pack, Manifest)):
         storage.require_present(account_id)  # or everything would be found gone in a store that is not mounted
     _mark(scope)
     step("marked")
@@ -69,11 +69,16 @@ def _erase(account_id: str, scope: "QuerySet[Checkpoint]", step: Step) -> dict[s
 
 
 def _mark(scope: "QuerySet[Checkpoint]") -> None:
-    """A commit of its own: a publication that holds packs waits for no lock of ours, and finds its row taken."""
+    """A commit of its own: a publication that holds packs waits for no lock of ours, and finds its row taken.
+
+    Locks as every service takes them: checkpoints by id, then sessions by id; neither of a strength that the key of a new row waits for.
+    """
     with transaction.atomic():
-        chosen = list(scope.exclude(state=CheckpointState.ERASED).select_for_update().order_by("id").values_list("id", flat=True))
+        left = scope.exclude(state=CheckpointState.ERASED).select_for_update(no_key=True).order_by("id")
+        chosen = dict(left.values_list("id", "session_id"))
         Checkpoint.objects.filter(id__in=chosen).update(state=CheckpointState.ERASING)
-        for session in Session.objects.select_for_update(no_key=True).filter(head_checkpoint_id__in=chosen).order_by("id"):
+        heads = Session.objects.filter(id__in=set(chosen.values()), head_checkpoint_id__in=chosen)  # a head is of its own session
+        for session in heads.select_for_update(no_key=True).order_by("id"):
             newest = session.checkpoints.filter(state=CheckpointState.PUBLISHED).order_by("-created_at", "-id").first()
             Session.objects.filter(id=session.id).update(
                 head_checkpoint_id=newest.id if newest else "", head_checkpoint_at=newest.published_at if newest else None

@@ -35,8 +35,9 @@ class Exported:
 def export(checkpoint_id: str, path: Path, export_key: SecretKey, *, tell: Tell = lambda done, total: None) -> Exported:
     """Make `path` a whole export; a cut one of this checkpoint under this key is continued. The file is read back before this returns.
 
-    Raises NotRestorable, Conflict (the file is something else, or another export writes it; it is untouched), IntegrityFailed (the
-    checkpoint is marked corrupt), BackendError or OSError. After the last three the file is cut, and the same call continues it.
+    Raises NotRestorable, Conflict (the file is something else, or another export writes it; it is untouched), IntegrityFailed (what was
+    damaged is marked corrupt; what is missing is judged by the scrub), BackendError or OSError. After the last three the file is cut, and
+    the same call continues it.
     """
     checkpoint = Checkpoint.objects.filter(id=checkpoint_id).first()
     if checkpoint is None or checkpoint.state != CheckpointState.PUBLISHED:

@@ -1,6 +1,8 @@
 """Which checkpoints a damage costs, and when they are whole again.
 
 A checkpoint is corrupt while a unit or a manifest that it needs is bad; nothing else makes it so, and nothing of it is deleted.
+
+Locks are taken as everywhere: packs by id, manifests by id, checkpoints by id, sessions by id.
 """
 
 from typing import Any
@@ -12,6 +14,7 @@ from checkpoints_app.services import key, storage
 from checkpoints_app.states import CheckpointState, ManifestState
 from checkpoints_app.store import StoreError, load_manifest, verify_roots
 from checkpoints_app.store.bitmap import UnitSet, decode_units
+from sessions_app.models import Session
 from sessions_app.services import event
 
 SOURCE = "integrity"
@@ -21,7 +24,15 @@ def mark_needing(pack: Pack, bad: UnitSet, detail: str) -> list[str]:
     """Mark exactly the checkpoints that need a bad unit. Prerequisite: inside the transaction that holds the pack's row."""
     edges = PackEdge.objects.filter(pack_id=pack.id, checkpoint__state=CheckpointState.PUBLISHED).order_by("checkpoint_id")
     needing = [edge.checkpoint_id for edge in edges if (decode_units(edge.units, pack.unit_count) & bad).any()]
+    _lock(needing)
     return [one for one in needing if mark(one, f"pack {pack.id}: {detail}", {"object": "pack"})]
+
+
+def _lock(checkpoint_ids: list[str]) -> None:
+    """All before the first is changed: what each of them changes in its session would lock sessions in the order of the checkpoints."""
+    rows = Checkpoint.objects.filter(id__in=checkpoint_ids).select_for_update(no_key=True).order_by("id")
+    session_ids = set(rows.values_list("session_id", flat=True))
+    list(Session.objects.filter(id__in=session_ids).select_for_update(no_key=True).order_by("id").values_list("id"))
 
 
 def mark(checkpoint_id: str, detail: str, facts: dict[str, Any], *, source: str = SOURCE) -> bool:
@@ -39,6 +50,7 @@ def mark_manifest(manifest: Manifest, detail: str) -> list[str]:
     """Mark every checkpoint that needs the manifest. Prerequisite: inside the transaction that holds its row."""
     edges = ManifestEdge.objects.filter(manifest_id=manifest.id, checkpoint__state=CheckpointState.PUBLISHED)
     needing = sorted(edges.values_list("checkpoint_id", flat=True))
+    _lock(needing)
     return [one for one in needing if mark(one, f"manifest {manifest.id}: {detail}", {"object": "manifest"})]
 
 
@@ -67,7 +79,7 @@ def _reads(checkpoint: Checkpoint) -> bool:
 def _published_again(checkpoint_id: str) -> bool:
     with transaction.atomic():
         packs = list(Pack.objects.select_for_update(of=("self",)).filter(edges__checkpoint_id=checkpoint_id).order_by("id"))
-        row = Checkpoint.objects.select_for_update().get(id=checkpoint_id)
+        row = Checkpoint.objects.select_for_update(no_key=True).get(id=checkpoint_id)
         if row.state != CheckpointState.CORRUPT or _needs_something_bad(row, packs):
             return False
         Checkpoint.objects.filter(id=row.id).update(state=CheckpointState.PUBLISHED, failure=None)

@@ -99,6 +99,8 @@ def _ensure_stored(row: AccountKey, root: SecretKey) -> None:
     if found is None:
         if Pack.objects.filter(account_id=row.account_id).exists():
             storage.require_present(row.account_id)
+        else:
+            storage.require_known()
         try:
             storage.backend().put_if_absent(account_key_key(row.account_id, row.generation), [bytes(row.wrapped)])
         except ObjectExistsError:

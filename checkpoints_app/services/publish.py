@@ -19,7 +19,7 @@ from checkpoints_app.services.relied import PacksMoved, PackVersion, version_of
 from checkpoints_app.states import CheckpointState, ManifestState, PackState
 from checkpoints_app.store import Manifest as StoredManifest
 from checkpoints_app.store import PublishedPlan
-from checkpoints_app.store.bitmap import all_units, as_set, encode_units
+from checkpoints_app.store.bitmap import all_units, encode_units
 from sessions_app.models import Session
 from sessions_app.services import event
 from sessions_app.services.lease import Lease, LeaseLost
@@ -74,7 +74,7 @@ def stored_of(plan: PublishedPlan, relied_on: Mapping[str, PackVersion]) -> Stor
 
 def encoded_needs(manifest: StoredManifest) -> dict[str, bytes]:
     """Of every pack that the checkpoint needs, its units, as edges keep them."""
-    return {pack_id: encode_units(as_set(units)) for pack_id, units in manifest.needed_units().items()}
+    return {pack_id: encode_units(units) for pack_id, units in manifest.needed_units()}
 
 
 def publish(checkpoint: Checkpoint, stored: Stored, lease: Lease, *, source: str) -> None:

@@ -19,11 +19,12 @@ from checkpoints_app.services import integrity, key, rebuild_rows, storage
 from checkpoints_app.services import pack as packs
 from checkpoints_app.services.publish import encoded_needs
 from checkpoints_app.states import CheckpointState, ManifestState, PackState
-from checkpoints_app.store import AccountKeys, IntegrityError, MissingObjectError, StoreError, derive_keys, load_manifest
+from checkpoints_app.store import AccountKeys, IntegrityError, Kind, MissingObjectError, StoreError, derive_keys, load_manifest, object_key
 from checkpoints_app.store import Manifest as StoredManifest
 from checkpoints_app.store.bitmap import as_set, decode_units, encode_units
+from checkpoints_app.store.extents import PACK_UNITS
 from checkpoints_app.store.names import ObjectName, parse_key
-from checkpoints_app.store.packs import PACK_UNITS, PackIndex
+from checkpoints_app.store.packs import PackIndex
 from checkpoints_app.store.scan import read_listing
 
 log = logging.getLogger(__name__)
@@ -144,13 +145,23 @@ def _checkpoint(account_id: str, stored: StoredManifest, done: Rebuilt) -> Check
 
 def _packs(account_id: str, keys: AccountKeys, needed: Iterable[str], objects: AccountObjects, done: Rebuilt) -> None:
     for pack_id in needed:
-        generations = objects.packs.get(pack_id, {})
         row = Pack.objects.filter(id=pack_id).first()
+        generations = objects.packs.get(pack_id) or _unlisted(account_id, pack_id, row)
         if row is not None and row.generation in generations and row.account_id == account_id:
             continue
         index = _newest(account_id, keys, pack_id, generations)
         _pack_row(account_id, pack_id, index, generations)
         done.packs += 1
+
+
+def _unlisted(account_id: str, pack_id: str, row: Pack | None) -> dict[int, int]:
+    """A listing may end early and not say so: what it left out is looked for where it was last, before it is called missing."""
+    generation = row.generation if row else 0
+    try:
+        return {generation: storage.backend().size(object_key(account_id, Kind.PACK, pack_id, generation))}
+    except MissingObjectError:
+        storage.require_present(account_id)
+        return {}
 
 
 def _newest(account_id: str, keys: AccountKeys, pack_id: str, generations: Mapping[int, int]) -> PackIndex | None:

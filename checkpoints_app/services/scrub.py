@@ -1,7 +1,7 @@
 """The sweep that reads everything stored: least recently verified first, within a budget, so that all is read in so many days.
 
-An object is due when two thirds of those days have gone by since it was written or read last; the last third is for bursts, and for a
-service that was down. A place that does not answer ends the run and judges nothing.
+An object is due when two thirds of those days have gone by since it was written or read last, or when a reader missed it. A place that
+does not answer ends the run and judges nothing.
 """
 
 import logging
@@ -54,10 +54,6 @@ def run(
     return row
 
 
-def due() -> timedelta:
-    return timedelta(days=settings.KEEPSTATE_SCRUB_DAYS) * 2 / 3
-
-
 def behind() -> bool:
     """Whether something was not read for longer than was promised."""
     late = Q(verified_at__lt=Now() - timedelta(days=settings.KEEPSTATE_SCRUB_DAYS))
@@ -70,7 +66,7 @@ def _manifests() -> "QuerySet[Manifest]":
 
 def _oldest(row: Sweep, *, everything: bool) -> Iterator[Pack | Manifest]:
     """What was verified longest ago, of what was not verified in this run. Each batch is asked for anew."""
-    limit = Q(verified_at__lt=row.started_at) if everything else Q(verified_at__lt=Now() - due())
+    limit = Q(verified_at__lt=row.started_at) if everything else Q(verified_at__lt=Now() - verify.due())
     seen: set[str] = set()
     while True:
         packs = Pack.objects.filter(limit, state__in=[PackState.LIVE, PackState.CORRUPT]).exclude(id__in=seen).order_by("verified_at", "id")

@@ -2,12 +2,13 @@
 
 import logging
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import cache
 
 from django.core.files.storage import FileSystemStorage, storages
+from django.db.models import QuerySet
 
-from checkpoints_app.models import Pack
+from checkpoints_app.models import AccountKey, Manifest, Pack
 from checkpoints_app.services import storage_s3
 from checkpoints_app.store import (
     Backend,
@@ -16,11 +17,12 @@ from checkpoints_app.store import (
     LocalBackend,
     MissingObjectError,
     UnavailableError,
-    account_prefix,
     object_key,
 )
+from checkpoints_app.store.names import account_key_key
 
 log = logging.getLogger(__name__)
+_LOOKED_AT = 3  # of a kind
 
 
 @cache
@@ -76,15 +78,36 @@ def exists(key: str) -> bool:
 
 
 def require_present(account_id: str) -> None:
-    """UnavailableError unless the store holds anything of the account. Prerequisite: it should, for the account has a content key.
+    """UnavailableError unless the store is the one in which the account's objects are. Prerequisite: it has a content key.
 
     A store that is not mounted looks like one in which everything is missing: who is about to judge by that, or to call something gone,
-    asks here first.
+    asks here first. It is known by the account's key, or by what was verified longest ago: what was written since, where the store should
+    be, proves nothing.
     """
-    if next(iter(backend().list(account_prefix(account_id))), None) is None:
+    rows = AccountKey.objects.filter(account_id=account_id)
+    of_packs, of_manifests = Pack.objects.filter(account_id=account_id), Manifest.objects.filter(account_id=account_id)
+    if not any(exists(name) for name in _landmarks(rows, of_packs, of_manifests)):
         raise UnavailableError(
             f"The store holds nothing of account {account_id}, whose key is known: is it the right one, and mounted? Nothing was judged."
         )
+
+
+def require_known() -> None:
+    """As `require_present`, for who is about to write the first objects of an account: of whatever account something must be there."""
+    landmarks = _landmarks(AccountKey.objects.all(), Pack.objects.all(), Manifest.objects.all())
+    if Pack.objects.exists() and not any(exists(name) for name in landmarks):
+        raise UnavailableError(
+            "The store holds nothing of what the database tells: is it the right one, and mounted? Nothing was written to it."
+        )
+
+
+def _landmarks(keys: "QuerySet[AccountKey]", of_packs: "QuerySet[Pack]", of_manifests: "QuerySet[Manifest]") -> Iterator[str]:
+    for account_id, generation in keys.order_by("created_at").values_list("account_id", "generation")[:_LOOKED_AT]:
+        yield account_key_key(account_id, generation)
+    for pack in of_packs.order_by("verified_at", "id")[:_LOOKED_AT]:
+        yield object_key(pack.account_id, Kind.PACK, pack.id, pack.generation)
+    for manifest in of_manifests.order_by("verified_at", "id")[:_LOOKED_AT]:
+        yield object_key(manifest.account_id, Kind.MANIFEST, manifest.id)
 
 
 def generations(pack_ids: Sequence[str]) -> dict[str, int]:

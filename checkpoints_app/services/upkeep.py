@@ -7,7 +7,7 @@ import logging
 
 from django.conf import settings
 
-from checkpoints_app.services import erase, orphans, scrub, storage
+from checkpoints_app.services import erase, host_index, orphans, scrub, storage
 from checkpoints_app.services.locks import Busy
 from checkpoints_app.store import StoreError
 
@@ -44,3 +44,4 @@ def look_for_orphans() -> None:
         log.info("a look for orphans goes on")
     except StoreError:
         log.warning("the look for orphans decided nothing", exc_info=True)
+    host_index.sweep()

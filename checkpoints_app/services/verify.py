@@ -4,7 +4,9 @@ A place that does not answer judges nothing. What looks bad is read a second tim
 """
 
 from dataclasses import dataclass
+from datetime import timedelta
 
+from django.conf import settings
 from django.db import transaction
 from django.db.models.functions import Now
 
@@ -97,9 +99,15 @@ def _manifest_problem(row: Manifest) -> str:
 
 
 def refused(checkpoint: Checkpoint, error: BaseException, *, source: str) -> None:
-    """A reader refused the checkpoint: mark it, and judge the object that the error names, so that no save relies on it either."""
-    checkpoints.mark_corrupt(checkpoint, str(error), source=source)
+    """A reader refused the checkpoint: mark it, and judge the object that the error names, so that no save relies on it either.
+
+    An object that was not there condemns nothing here: it may be on its way back. The scrub looks at it next.
+    """
     word, object_id = _named_by(error)
+    if isinstance(error, MissingObjectError):
+        _have_looked_at(word, object_id)
+        return
+    checkpoints.mark_corrupt(checkpoint, str(error), source=source)
     try:
         if word == "pack":
             for found in Pack.objects.filter(id=object_id, account_id=checkpoint.account_id, state__in=_JUDGED):
@@ -109,6 +117,20 @@ def refused(checkpoint: Checkpoint, error: BaseException, *, source: str) -> Non
                 manifest(one)
     except StoreError:  # the mark stands; the sweep judges the object later
         return
+
+
+def _have_looked_at(word: str, object_id: str) -> None:
+    """It is due now, and not late."""
+    for row in (Pack.objects if word == "pack" else Manifest.objects).filter(id=object_id):
+        at_latest = Now() - due()
+        type(row).objects.filter(id=row.id, verified_at__gt=at_latest).update(verified_at=at_latest)
+
+
+def due() -> timedelta:
+    """What was verified longer ago is to be verified again. The last third of the promised days is for bursts, and for a service that was
+    down.
+    """
+    return timedelta(days=settings.KEEPSTATE_SCRUB_DAYS) * 2 / 3
 
 
 def _named_by(error: BaseException) -> tuple[str, str]:

@@ -15,8 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from .codec import CodecError, compress, decompress
-from .extents import Int64s
-from .packs import PACK_UNITS
+from .extents import PACK_UNITS, Int64s
 
 UnitSet = npt.NDArray[np.bool_]  # one entry per unit number of the pack
 

@@ -4,8 +4,8 @@ Files of sorted runs in one directory of the host: 64-bit prefixes of unit ids, 
 hit is a hint: the pack's own table decides, so a lost, stale or damaged file costs time or a second copy of a unit, never a wrong one.
 Prefixes are of keyed ids: without the account's key they say nothing about content.
 
-Runs of like size are merged, so that n units lie in about log2(n / 10^6) files. One process writes at a time (a lock); readers map files
-that never change, and a merged file that they still map lives on until they let go.
+Runs of like size are merged, up to 16 million units (a second's work), so that 10^8 units lie in about ten files. One process writes at a
+time (a lock); readers map files that never change, and a merged file that they still map lives on until they let go.
 """
 
 import fcntl
@@ -20,6 +20,7 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
+from . import spill
 from .ids import Ids
 
 MAGIC = b"KSINDX\r\n"
@@ -27,6 +28,8 @@ VERSION = 1
 HEADER = struct.Struct("<8sHHIQ")  # magic, version, zero, packs, units: 24 bytes, so that the columns are aligned
 PACK_ID_BYTES = 32
 MERGE_BELOW = 1 << 20  # smaller runs are merged whatever the others' sizes
+MERGE_UP_TO = 1 << 24
+_RESIDENT_UNITS = 1 << 20  # of a run that is larger nothing stays in memory between two questions
 _BUCKETS = 256  # a merge holds one bucket of prefixes in memory
 
 Prefixes = npt.NDArray[np.uint64]
@@ -49,6 +52,9 @@ class Run:
         at = np.searchsorted(self.prefixes, wanted)
         at[at == len(self.prefixes)] = 0
         found: Packs = self.packs[at[self.prefixes[at] == wanted]]
+        if len(self.prefixes) > _RESIDENT_UNITS:
+            spill.release(self.prefixes)
+            spill.release(self.packs)
         return found
 
 
@@ -82,6 +88,7 @@ class CompactIndex:
         """Learn packs and their units' ids (rows of zeros are units that a pack does not have). Packs that it knows are left out.
 
         Memory: 12 bytes per unit given, and 1/256 of the units of what is merged. Killed at any moment, each pack is known or is not.
+        BlockingIOError, and nothing learned, while another process writes.
         """
         with self._alone():
             known = self.pack_ids()
@@ -96,7 +103,7 @@ class CompactIndex:
             self._merge()
 
     def forget(self, pack_ids: set[str]) -> None:
-        """Drop packs that are gone, to save their room. Nothing depends on it."""
+        """Drop packs that are gone, to save their room. Nothing depends on it. BlockingIOError while another process writes."""
         with self._alone():
             for run in [run for run in self._runs if pack_ids.intersection(run.pack_ids)]:
                 self._replace([run], pack_ids)
@@ -111,11 +118,11 @@ class CompactIndex:
         run.path.unlink(missing_ok=True)
 
     def _merge(self) -> None:
-        """The newest run with the one before it, as long as that is less than twice its size, or both are small."""
+        """The newest run with the one before it, as long as that is less than twice its size, or both are small, and the sum not large."""
         while len(self._runs) > 1:
             before, newest = self._runs[-2:]
             total = len(before.prefixes) + len(newest.prefixes)
-            if len(before.prefixes) >= 2 * len(newest.prefixes) and total > MERGE_BELOW:
+            if total > MERGE_UP_TO or (len(before.prefixes) >= 2 * len(newest.prefixes) and total > MERGE_BELOW):
                 return
             self._replace([before, newest], set())
 
@@ -164,7 +171,7 @@ class CompactIndex:
     def _alone(self) -> Iterator[None]:
         lock = os.open(self._directory, os.O_RDONLY | os.O_CLOEXEC)
         try:
-            fcntl.flock(lock, fcntl.LOCK_EX)
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
             for pattern in ("*.new", "*.packs"):
                 for left in self._directory.glob(pattern):
                     left.unlink(missing_ok=True)

@@ -1,13 +1,15 @@
 """The manifest: what a checkpoint consists of and where each unit lies. Sealed form: manifest_codec.py."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
-from .extents import BASE, UNIT_BITS, ZERO, Int64s, Locations, runs_of
+from . import spill
+from .extents import BASE, PACK_UNITS, UNIT_BITS, UNIT_MASK, ZERO, Int64s, Locations, runs_where
 from .ids import UNIT_BYTES, check_base, checkpoint_digest, units_of
 
 IMAGE_NAMES = ("memory", "disk", "devices")
@@ -26,8 +28,7 @@ class ImageMap:
 
     def runs_at(self, place: int) -> tuple[Int64s, Int64s]:
         """First units and lengths of the runs that are ZERO, or that are BASE."""
-        units = np.flatnonzero(self.locations == place)
-        runs = runs_of(units, self.locations[units])
+        runs = runs_where(self.locations, lambda _, piece: piece == place)
         return runs.starts, runs.counts
 
     def zero_runs(self) -> tuple[Int64s, Int64s]:
@@ -55,13 +56,19 @@ class Manifest:
         """The packs that hold at least one unit of this checkpoint, in the table's order."""
         return tuple(self.packs[ordinal] for ordinal in referenced_ordinals(self.images))
 
-    def needed_units(self) -> dict[str, Int64s]:
-        """Of each pack that is referenced, the units that this checkpoint needs, ascending."""
-        held = [np.unique(image.locations[image.locations >= 0]) for image in self.images.values()]
-        locations = np.unique(np.concatenate(held)) if held else np.empty(0, np.int64)
-        cuts = np.flatnonzero(np.diff(locations >> UNIT_BITS)) + 1
-        parts = [part for part in np.split(locations, cuts) if len(part)]
-        return {self.packs[int(part[0]) >> UNIT_BITS]: part & ((1 << UNIT_BITS) - 1) for part in parts}
+    def needed_units(self) -> Iterator[tuple[str, npt.NDArray[np.bool_]]]:
+        """Each pack that is referenced, with the set of its units that this checkpoint needs: one entry per unit up to the last."""
+        needed = spill.empty(len(self.packs) * PACK_UNITS, np.bool_)
+        for start, piece in spill.pieces(needed):
+            needed[start : start + len(piece)] = False
+        for image in self.images.values():
+            for _, piece in spill.pieces(image.locations, needed):
+                held = piece[piece >= 0]
+                needed[(held >> UNIT_BITS) * PACK_UNITS + (held & UNIT_MASK)] = True
+        for ordinal, pack_id in enumerate(self.packs):
+            units = needed[ordinal * PACK_UNITS : (ordinal + 1) * PACK_UNITS]
+            if units.any():
+                yield pack_id, units[: int(np.flatnonzero(units)[-1]) + 1]
 
     @property
     def logical_bytes(self) -> int:
@@ -71,8 +78,8 @@ class Manifest:
 def referenced_ordinals(images: Mapping[str, ImageMap]) -> list[int]:
     found: set[int] = set()
     for image in images.values():
-        held = image.locations[image.locations >= 0]
-        found.update(np.unique(held >> UNIT_BITS).tolist())
+        for _, piece in spill.pieces(image.locations):
+            found.update(np.unique(piece[piece >= 0] >> UNIT_BITS).tolist())
     return sorted(found)
 
 

@@ -11,10 +11,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
-
+from . import spill
 from .codec import CodecError, compress, decompress
-from .extents import BASE, EXTENT_BYTES, ZERO, ExtentError, Locations, apply_runs, decode_runs, encode_runs, runs_of
+from .extents import BASE, EXTENT_BYTES, ZERO, ExtentError, Locations, Runs, apply_runs, decode_runs, encode_runs, runs_where
 from .ids import canonical_json
 from .manifest import FULL_EVERY, ImageMap, Manifest, check_image, digest_of
 from .seal import TAG_BYTES, Opener, Sealer, Section
@@ -51,8 +50,7 @@ def encode_manifest(sealer: Sealer, manifest: Manifest, parent: Manifest | None)
     images, columns = [], []
     for name, image in manifest.images.items():
         before = _matching(parent, name, image.length_bytes, image.base)
-        units = np.flatnonzero(image.locations != (_empty(image) if before is None else before))
-        runs = runs_of(units, image.locations[units])
+        runs = _changed(image, before)
         columns.append(encode_runs(runs))
         row = {"name": name, "length": image.length_bytes, "base": image.base, "root": image.root}
         images.append({**row, "delta": before is not None, "extents": len(runs)})
@@ -71,6 +69,14 @@ def encode_manifest(sealer: Sealer, manifest: Manifest, parent: Manifest | None)
         raise ValueError("the manifest is larger than a reader accepts")
     header = HEADER.pack(MAGIC, VERSION, bytes.fromhex(sealer.object_id), len(plain))
     return header + sealer.seal(Section.TABLE, compress(plain))
+
+
+def _changed(image: ImageMap, before: Locations | None) -> Runs:
+    """Where the image lies elsewhere than before, or than an empty one."""
+    if before is None:
+        nowhere = _nowhere(image.base)
+        return runs_where(image.locations, lambda _, piece: piece != nowhere)
+    return runs_where(image.locations, lambda first, piece: piece != before[first : first + len(piece)], before)
 
 
 def decode_manifest(opener: Opener, stored: bytes) -> Decoded:
@@ -138,7 +144,7 @@ def _image(row: Mapping[str, Any], columns: bytes, parent: Manifest | None, pack
     before = _matching(parent, row["name"], row["length"], row["base"])
     if (row["delta"] and before is None) or not _HEX_ID.fullmatch(row["root"]):
         raise ValueError("image")
-    locations = before.copy() if row["delta"] and before is not None else empty_locations(units, row["base"])
+    locations = spill.copy(before) if row["delta"] and before is not None else empty_locations(units, row["base"])
     apply_runs(runs, locations)
     locations.flags.writeable = False
     return ImageMap(row["length"], row["base"], row["root"], locations)
@@ -146,11 +152,11 @@ def _image(row: Mapping[str, Any], columns: bytes, parent: Manifest | None, pack
 
 def empty_locations(units: int, base: str | None) -> Locations:
     """The map of an image of which nothing is known yet: all its base's, or all zero."""
-    return np.full(units, ZERO if base is None else BASE, np.int64)
+    return spill.full(units, _nowhere(base))
 
 
-def _empty(image: ImageMap) -> Locations:
-    return empty_locations(len(image.locations), image.base)
+def _nowhere(base: str | None) -> int:
+    return ZERO if base is None else BASE
 
 
 def _matching(parent: Manifest | None, name: str, length_bytes: int, base: str | None) -> Locations | None:

@@ -1,13 +1,14 @@
 """The last object of a save: the manifest, made, decoded again, and made durable."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
+from . import spill
 from .backends.backend import Backend, Step
-from .extents import UNIT_BITS
+from .extents import UNIT_BITS, UNIT_MASK, Int64s, Locations
 from .keys import AccountKeys
 from .manifest import FULL_EVERY, ImageMap, Manifest, digest_of, referenced_ordinals
 from .manifest_codec import decode_manifest, encode_manifest, resolve
@@ -43,7 +44,7 @@ def write_manifest(
     stored = encode_manifest(sealer, meant, parent)
     opener = Opener(keys, Kind.MANIFEST, account_id, sealer.object_id)
     manifest = resolve(opener, decode_manifest(opener, stored), parent)
-    if not all(np.array_equal(manifest.images[name].locations, image.locations) for name, image in meant.images.items()):
+    if not all(_same(manifest.images[name].locations, image.locations) for name, image in meant.images.items()):
         raise opener.refusal("it decodes to another map than was given")
     step("manifest_verified")
     batch = backend.batch(lambda name: step(f"manifest.{name}"))
@@ -54,6 +55,10 @@ def write_manifest(
         batch.discard()
     step("manifest_durable")
     return manifest, len(stored)
+
+
+def _same(found: Locations, meant: Locations) -> bool:
+    return len(found) == len(meant) and all(np.array_equal(piece, meant[at : at + len(piece)]) for at, piece in spill.pieces(found, meant))
 
 
 def _manifest(manifest_id: str, contents: Contents, parent: Manifest | None) -> Manifest:
@@ -72,11 +77,13 @@ def _compacted(images: dict[str, ImageMap], packs: tuple[str, ...]) -> tuple[dic
         return images, packs
     renumbered = np.full(len(packs), -1, np.int64)
     renumbered[used] = np.arange(len(used))
-    compacted = {}
-    for name, image in images.items():
-        locations = image.locations.copy()
-        held = np.flatnonzero(locations >= 0)
-        units = locations[held] & ((1 << UNIT_BITS) - 1)
-        locations[held] = (renumbered[locations[held] >> UNIT_BITS] << UNIT_BITS) | units
-        compacted[name] = ImageMap(image.length_bytes, image.base, image.root, locations)
+    compacted = {name: replace(image, locations=_renumbered(image.locations, renumbered)) for name, image in images.items()}
     return compacted, tuple(packs[ordinal] for ordinal in used)
+
+
+def _renumbered(before: Locations, ordinals: Int64s) -> Locations:
+    locations = spill.copy(before)
+    for _, piece in spill.pieces(locations):
+        held = np.flatnonzero(piece >= 0)
+        piece[held] = (ordinals[piece[held] >> UNIT_BITS] << UNIT_BITS) | (piece[held] & UNIT_MASK)
+    return locations

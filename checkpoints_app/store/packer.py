@@ -2,21 +2,21 @@
 
 import queue
 from collections.abc import Callable
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future
 from dataclasses import dataclass
 
 import numpy as np
 
 from . import packs
 from .backends.backend import Batch, Step
-from .extents import UNIT_BITS, Int64s, Locations
+from .extents import PACK_UNITS, UNIT_BITS, Int64s, Locations
 from .ids import UNIT_BYTES, Ids
 from .index import UnitIndex
 from .keys import AccountKeys
 from .names import object_key
-from .packs import PACK_UNITS
 from .pages import Units
 from .seal import Kind, Sealer
+from .threads import thread_pool
 
 
 @dataclass(frozen=True, eq=False)
@@ -25,11 +25,7 @@ class StoredPack:
 
     pack_id: str
     stored_bytes: int
-    ids: Ids
-
-    @property
-    def unit_count(self) -> int:
-        return len(self.ids)
+    unit_count: int
 
     @property
     def plain_bytes(self) -> int:
@@ -55,7 +51,7 @@ class Packer:
         self.index = UnitIndex(max_units=1 << 62)  # what this save has stored: only its own, gone with it if it fails
         self._keys, self._account_id, self._batch, self._step = keys, account_id, batch, step
         self._register = register  # a new pack's id to its ordinal in the manifest's table
-        self._pool = ThreadPoolExecutor(threads, "packer")
+        self._pool = thread_pool(threads, "packer")
         self._jobs: list[Future[StoredPack]] = []
         self._checked = 0  # so many jobs are known to have succeeded
         self._buffers: queue.SimpleQueue[Units] = queue.SimpleQueue()
@@ -117,4 +113,4 @@ class Packer:
         self._step("pack_verified")
         stored = self._batch.put(object_key(self._account_id, Kind.PACK, sealer.object_id), encoded.chunks)
         self._step("pack_written")
-        return StoredPack(sealer.object_id, stored, ids)
+        return StoredPack(sealer.object_id, stored, len(ids))

@@ -10,13 +10,13 @@ needed but could not be read any more are *lost*: listed with their ids and with
 
 import struct
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 
 import numpy as np
 import numpy.typing as npt
 
 from .codec import CodecError, compress, decompress
-from .extents import Int64s
+from .extents import PACK_UNITS, Int64s
 from .ids import ID_BYTES, UNIT_BYTES, Ids, ids_from_bytes, type_ids, unit_ids
 from .keys import AccountKeys
 from .seal import SALT_BYTES, TAG_BYTES, Kind, Opener, Rewriting, Sealer, Section
@@ -25,7 +25,6 @@ MAGIC = b"KSPACK\r\n"
 VERSION = 1
 REWRITTEN_VERSION = 2
 FRAME_UNITS = 32
-PACK_UNITS = 4096
 HEADER = struct.Struct("<8sHH32sI")  # magic, version, unit bytes, pack id, stored bytes of the table
 REWRITTEN = struct.Struct(f"<I{SALT_BYTES}s")  # follows the header of version 2: generation, salt
 RAW, ZSTD = 0, 1
@@ -252,8 +251,11 @@ def _numbers_fit(layout: Layout) -> bool:
     return bool(ascending and len(np.unique(both)) == len(both) and both.max() < layout.unit_count)
 
 
+@lru_cache(maxsize=8)  # all packs but the last of a save have the same
 def _first_layout(units: int) -> Layout:
-    return Layout(units, np.arange(units), np.empty(0, np.int64), ids_from_bytes(b""))
+    numbers = np.arange(units)
+    numbers.flags.writeable = False
+    return Layout(units, numbers, np.empty(0, np.int64), ids_from_bytes(b""))
 
 
 def _index(pack_id: str, rows: npt.NDArray[np.void], ids: Ids, start: int, rewriting: Rewriting | None, layout: Layout) -> PackIndex:

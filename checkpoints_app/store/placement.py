@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from .extents import UNIT_BITS, ZERO, Int64s, Locations
+from .extents import UNIT_BITS, UNIT_MASK, ZERO, Int64s, Locations
 from .ids import UNIT_BYTES, Ids, unit_ids
 from .index import UnitIndex
 from .keys import SecretKey
@@ -32,7 +32,7 @@ class PackTable:
         locations = index.locations_of(positions)
         used, which = np.unique(locations >> UNIT_BITS, return_inverse=True)
         ordinals = np.array([self.ordinal(index.pack_ids[number]) for number in used.tolist()], np.int64)
-        return (ordinals[which] << UNIT_BITS) | (locations & ((1 << UNIT_BITS) - 1))
+        return (ordinals[which] << UNIT_BITS) | (locations & UNIT_MASK)
 
 
 class Placement:

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from .index import UnitIndex
+from .index import UnitIndex, UnitTable
 from .manifest import Manifest
 from .packer import StoredPack
 
@@ -19,6 +19,7 @@ class PublishedPlan:
     unique_bytes: int  # of them new to the account's lineage, plain
     stored_bytes: int  # of new packs and the manifest, as they lie in the store
     manifest_bytes: int
+    new_units: UnitTable  # the ids of the new packs
 
     @property
     def roots(self) -> dict[str, str]:
@@ -27,4 +28,4 @@ class PublishedPlan:
     def teach(self, index: UnitIndex) -> None:
         """After the commit: let later saves find what this one stored."""
         for pack in self.new_packs:
-            index.add_pack(pack.pack_id, pack.ids)
+            index.add_pack(pack.pack_id, self.new_units.ids_of(pack.pack_id))

@@ -1,10 +1,12 @@
 """Reading a checkpoint: manifest, pack indexes, roots, images. Whatever is not exactly what was written is refused."""
 
-from collections.abc import Mapping, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import Future
+from dataclasses import dataclass, replace
 
 from .backends.backend import Backend
 from .errors import LocationError, MissingObjectError, StoreError
+from .extents import PACK_UNITS
 from .generations import MOVES, Generations, listed_generations
 from .index import DEFAULT_MAX_UNITS, UnitIndex, UnitTable
 from .keys import AccountKeys
@@ -14,8 +16,26 @@ from .names import object_key
 from .packs import MAX_HEAD_BYTES, PackIndex, decode_head, pack_opener
 from .roots import Gather
 from .seal import Kind, Opener
+from .threads import thread_pool
 
-PackIndexes = Mapping[str, PackIndex]
+_BATCH_PACKS = 64  # tables read at a time: 9 MiB
+
+
+@dataclass(frozen=True, eq=False)
+class PackIndexes(Mapping[str, PackIndex]):
+    """The tables of a checkpoint's packs. Their ids are views into `units`, which may lie outside of memory."""
+
+    packs: Mapping[str, PackIndex]
+    units: UnitTable
+
+    def __getitem__(self, pack_id: str) -> PackIndex:
+        return self.packs[pack_id]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.packs)
+
+    def __len__(self) -> int:
+        return len(self.packs)
 
 
 def load_manifest(backend: Backend, keys: AccountKeys, account_id: str, manifest_id: str) -> Manifest:
@@ -59,7 +79,7 @@ def load_indexes_of(
     """
     known = dict(generations(pack_ids)) if generations else {}
     found: dict[str, PackIndex] = {}
-    with ThreadPoolExecutor(threads, "pack-index") as pool:
+    with thread_pool(threads, "pack-index") as pool:
         try:
             for _ in range(MOVES):
                 wanted = [pack_id for pack_id in pack_ids if pack_id not in found]
@@ -107,9 +127,18 @@ def load_pack_indexes(
     *,
     generations: Generations | None = None,
     threads: int = 2,
-) -> dict[str, PackIndex]:
-    """Of every pack that the checkpoint needs; 32 bytes of memory per unit."""
-    return load_indexes_of(backend, keys, account_id, manifest.referenced_packs, generations=generations, threads=threads)
+) -> PackIndexes:
+    """Of every pack that the checkpoint needs."""
+    needed = manifest.referenced_packs
+    packs: dict[str, PackIndex] = {}
+    units = UnitTable(len(needed) * PACK_UNITS)
+    for pack in _tables(backend, keys, account_id, needed, generations, threads):
+        units.open_pack(pack.pack_id)
+        units.extend(pack.ids_by_number)
+        whole = pack.ids is pack.ids_by_number
+        packs[pack.pack_id] = replace(pack, ids=units.ids_of(pack.pack_id)) if whole else pack
+        units.release()
+    return PackIndexes(packs, units)
 
 
 def load_index(
@@ -123,11 +152,19 @@ def load_index(
 ) -> UnitIndex:
     """The dedup index over a checkpoint's packs (empty for None), for a `CheckpointWriter`. StoreError if they exceed `max_units`."""
     index = UnitIndex(max_units)
-    if manifest is not None:
-        for pack in load_pack_indexes(backend, keys, account_id, manifest, generations=generations).values():
-            if not index.add_pack(pack.pack_id, pack.ids_by_number):
-                raise StoreError(f"the checkpoint's packs hold more than {max_units} units: raise max_units")
+    for pack in _tables(backend, keys, account_id, manifest.referenced_packs if manifest else (), generations, 2):
+        if not index.add_pack(pack.pack_id, pack.ids_by_number):
+            raise StoreError(f"the checkpoint's packs hold more than {max_units} units: raise max_units")
+        index.release()
     return index
+
+
+def _tables(
+    backend: Backend, keys: AccountKeys, account_id: str, pack_ids: Sequence[str], generations: Generations | None, threads: int
+) -> Iterator[PackIndex]:
+    for start in range(0, len(pack_ids), _BATCH_PACKS):
+        batch = pack_ids[start : start + _BATCH_PACKS]
+        yield from load_indexes_of(backend, keys, account_id, batch, generations=generations, threads=threads).values()
 
 
 def verify_roots(
@@ -145,18 +182,9 @@ def verify_roots(
     """
     if indexes is None:
         indexes = load_pack_indexes(backend, keys, account_id, manifest, generations=generations)
-    table = table_of(indexes)
     for name in manifest.images:
-        verify_root(keys, account_id, manifest, name, table)
+        verify_root(keys, account_id, manifest, name, indexes.units)
     return indexes
-
-
-def table_of(indexes: PackIndexes) -> UnitTable:
-    table = UnitTable()
-    for pack in indexes.values():
-        table.open_pack(pack.pack_id)
-        table.extend(pack.ids_by_number)
-    return table
 
 
 def verify_root(keys: AccountKeys, account_id: str, manifest: Manifest, name: str, table: UnitTable) -> None:

@@ -1,27 +1,30 @@
 """An image out of its packs: each needed frame is read once, and every unit is compared with its id before anyone sees it."""
 
 from collections.abc import Callable, Iterator
-from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
+from concurrent.futures import FIRST_EXCEPTION, wait
 from dataclasses import dataclass
 from itertools import pairwise
 
 import numpy as np
 
+from . import spill
 from .backends.backend import Backend
 from .errors import MissingObjectError
-from .extents import UNIT_BITS, Int64s
+from .extents import UNIT_BITS, UNIT_MASK, Int64s
 from .generations import MOVES, Generations
 from .ids import UNIT_BYTES, unit_ids
 from .keys import AccountKeys
 from .manifest import ImageMap, Manifest
 from .names import object_key
 from .packs import PackIndex, decode_frame, opener_of
-from .reader import PackIndexes, load_indexes_of, load_pack_indexes, table_of, verify_root
+from .reader import PackIndexes, load_indexes_of, load_pack_indexes, verify_root
 from .seal import Kind
+from .threads import thread_pool
 
 Sink = Callable[[int, memoryview], None]  # first unit, bytes; called by several threads at once, never twice for a unit
 
 _READ_BYTES = 2 << 20  # neighbouring frames are read together up to so many bytes
+_WINDOW_UNITS = 1 << 19  # 2 GiB of an image are restored at a time: what is known per unit stays below 30 MiB
 _RUN_UNITS = 256  # so many units at most go to the sink at once
 
 
@@ -42,14 +45,17 @@ def restore_image(
     Zero units and units equal to the base's are not handed over: the target begins all zero, or as the base with `zero_runs` cleared.
     The root is checked before the first unit, each unit before it is handed over. The last one is cut at the image's end.
     Failure (IntegrityError, MissingObjectError, BackendError, or what `sink` raises): the target is incomplete and to be thrown away.
-    Memory: per thread 2 MiB of stored bytes, a frame and a run; and the indexes.
+    Memory: per thread 2 MiB of stored bytes, a frame and a run; 30 MiB for a window; and of the indexes what does not lie outside.
     """
     image = manifest.images[name]
     if indexes is None:
         indexes = load_pack_indexes(backend, keys, account_id, manifest, generations=generations)
-    verify_root(keys, account_id, manifest, name, table_of(indexes))
-    held = np.flatnonzero(image.locations >= 0)
-    restore_units(backend, keys, account_id, manifest, name, held, sink, threads=threads, indexes=indexes, generations=generations)
+    verify_root(keys, account_id, manifest, name, indexes.units)
+    for start in range(0, len(image.locations), _WINDOW_UNITS):
+        held = start + np.flatnonzero(image.locations[start : start + _WINDOW_UNITS] >= 0)
+        restore_units(backend, keys, account_id, manifest, name, held, sink, threads=threads, indexes=indexes, generations=generations)
+        spill.release(image.locations)
+        indexes.units.release()
 
 
 def restore_units(
@@ -67,7 +73,7 @@ def restore_units(
 ) -> None:
     """As `restore_image`, of these units alone, each of which lies in a pack. Prerequisite: `verify_roots` returned these indexes."""
     image = manifest.images[name]
-    with ThreadPoolExecutor(threads, "restore") as pool:
+    with thread_pool(threads, "restore") as pool:
         jobs = []
         for pack_id, sources, targets in _by_pack(manifest, image, units):
             reader = _PackReader(backend, keys, account_id, indexes[pack_id], generations)
@@ -88,7 +94,7 @@ def _by_pack(manifest: Manifest, image: ImageMap, units: Int64s) -> Iterator[tup
     cuts = np.flatnonzero(np.diff(locations >> UNIT_BITS)) + 1
     for part, targets in zip(np.split(locations, cuts), np.split(order, cuts), strict=True):
         if len(part):
-            yield manifest.packs[int(part[0]) >> UNIT_BITS], part & ((1 << UNIT_BITS) - 1), targets
+            yield manifest.packs[int(part[0]) >> UNIT_BITS], part & UNIT_MASK, targets
 
 
 @dataclass(eq=False, repr=False)

@@ -4,8 +4,9 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
+from . import spill
 from .errors import LocationError
-from .extents import BASE, UNIT_BITS, Locations
+from .extents import BASE, UNIT_BITS, UNIT_MASK, Locations
 from .ids import Ids, base_unit_id, ids_from_bytes, image_root, type_ids
 from .index import UnitTable
 
@@ -25,7 +26,7 @@ class Gather:
             ids[locations == BASE] = ids_from_bytes(base_unit_id(base))
         todo = np.flatnonzero(locations >= 0)
         for table, bases, sizes in self._tables:
-            ordinals, units = locations[todo] >> UNIT_BITS, locations[todo] & ((1 << UNIT_BITS) - 1)
+            ordinals, units = locations[todo] >> UNIT_BITS, locations[todo] & UNIT_MASK
             here = units < sizes[ordinals]
             ids[todo[here]] = table.ids_at(bases[ordinals[here]] + units[here])
             todo = todo[~here]
@@ -37,5 +38,8 @@ class Gather:
         def pieces() -> Iterator[Ids]:
             for start in range(0, len(locations), _PIECE_UNITS):
                 yield self.ids(locations[start : start + _PIECE_UNITS], base)
+                spill.release(locations)
+                for table, _, _ in self._tables:
+                    table.release()
 
         return image_root(length_bytes, pieces())

@@ -5,6 +5,7 @@ from typing import Any, Self
 
 import numpy as np
 
+from . import spill
 from .backends.backend import Backend, Step, no_step
 from .extents import BASE, ZERO, Int64s, Locations
 from .ids import UNIT_BYTES, canonical_json
@@ -35,8 +36,8 @@ class CheckpointWriter:
     parent's packs (`load_index`), is only read, and is not used by another thread meanwhile. Nothing of a save that fails enters it.
     `step` is told the names in STEPS as they are done.
 
-    Memory beyond the index: 48 MiB of buffers, up to 32 MiB of stored form, the caller's batch, and per unit of the images 8 bytes
-    of map and, if it is new, 80 for its id, in the save's own index and in its pack's list.
+    Memory: 48 MiB of buffers, up to 32 MiB of stored form, the caller's batch, and about 50 MiB of tables; what these need beyond
+    that (8 bytes per unit of the images, 48 per new one) lies in temporary files (spill.py).
     """
 
     def __init__(
@@ -90,7 +91,7 @@ class CheckpointWriter:
         if name in self._images:
             raise ValueError(f"{name} was added already")
         before = self._before(name, length_bytes, base, whole=whole)
-        locations = empty_locations(units, base) if before is None or whole else before.copy()
+        locations = empty_locations(units, base) if before is None or whole else spill.copy(before)
         if base_units is not None:
             if base is None:
                 raise ValueError("units cannot equal the base's where there is no base")
@@ -98,8 +99,8 @@ class CheckpointWriter:
         if zero_units is not None:
             locations[_checked(zero_units, units)] = ZERO
         for numbers, content in slices(pages, length_bytes, units):
-            old = before[numbers] if before is not None else np.full(len(numbers), ZERO, np.int64)
-            locations[numbers] = self._placement.place(old, content)
+            locations[numbers] = self._placement.place(_at(before, numbers), content)
+            spill.release(locations)
             self._written_units += len(numbers)
         self._images[name] = (length_bytes, base, locations)
 
@@ -133,6 +134,7 @@ class CheckpointWriter:
             unique_bytes=sum(pack.plain_bytes for pack in new_packs),
             stored_bytes=size + sum(pack.stored_bytes for pack in new_packs),
             manifest_bytes=size,
+            new_units=self._packer.index,
         )
 
     def _image_maps(self) -> dict[str, ImageMap]:
@@ -154,6 +156,14 @@ class CheckpointWriter:
         if not whole:
             raise ValueError(f"{name} has another length or base than the parent's: give it whole")
         return None
+
+
+def _at(before: Locations | None, numbers: Int64s) -> Locations:
+    if before is None:
+        return np.full(len(numbers), ZERO, np.int64)
+    old: Locations = before[numbers]
+    spill.release(before)
+    return old
 
 
 def _checked(numbers: Int64s, units: int) -> Int64s:

@@ -8,6 +8,7 @@ import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
+from tests.bench import store_large
 from tests.bench.moments import Moment, moments
 from tests.bench.ours import IMAGES
 from tests.bench.peers import Ours, Store, stores, versions
@@ -41,6 +42,7 @@ def main() -> int:
         rows = [*_saves(measured, taken), *_increments(measured, taken), *_memory(measured)]
         rows += _restores(measured, taken, Path(scratch) / "restored", options.restores)
         rows += _part(ours, taken)
+        rows += store_large.rows(Path(scratch))
     method = METHOD.format(moments=len(taken), load=(before, os.getloadavg()[0]), versions=", ".join(versions()))
     return publish("store", method, rows, options.json)
 

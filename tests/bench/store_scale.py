@@ -136,7 +136,7 @@ def _dedup(session_id: str) -> Callable[[], object]:
 
     def act() -> None:
         dedup._at_rest(rows.ACCOUNT, needed)
-        dedup._others(rows.ACCOUNT, exclude=set(needed))
+        dedup._newest(rows.ACCOUNT, exclude=set(needed))
 
     return act
 

@@ -57,6 +57,16 @@ class Room:
             until_gone(pid, 10)
         return len(killed)
 
+    def kill_machines(self) -> None:
+        """Every machine of every session, those that earlier gates left running too: no directory names them once the host's are gone."""
+        pids = [
+            pid for machines in (self.root / "host").glob("*/machines/*") for pid in machine_pids(self.root, machines.name.split(".")[0])
+        ]
+        for pid in pids:
+            _kill(pid)
+        for pid in pids:
+            until_gone(pid, 10)
+
     def forget_cache(self) -> None:
         """As another host would be: nothing assembled."""
         for image in (self.root / "host").glob("*/cache/*/*"):

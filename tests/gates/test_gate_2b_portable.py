@@ -30,7 +30,8 @@ def test_a_gutted_host_revives_a_session_from_the_store_alone(gate_room: Room, e
 
 
 def gut(opened: Room) -> None:
-    """Remove everything that the host keeps beside the store, as if it were another host, and kill its workers."""
+    """Remove everything that the host keeps beside the store, as if it were another host, and kill its workers and machines."""
+    opened.kill_machines()
     shutil.rmtree(next((opened.root / "host").glob("*")))
     assert opened.kill_workers("vm") > 0
 

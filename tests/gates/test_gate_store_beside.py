@@ -10,18 +10,20 @@ from django.db import connection
 from checkpoints_app.models import Checkpoint
 from checkpoints_app.services import erase, publish, storage
 from checkpoints_app.services.relied import PacksMoved
-from checkpoints_app.store import LocalBackend, StoreError
+from checkpoints_app.store import StoreError
 from checkpoints_app.store.writer import STEPS as SAVE_STEPS
 from tests.store_kit import Content, content
 from tests.support.shelf import UNITS, Shelf
-from tests.support.shelf_fixtures import shelf, store
+from tests.support.shelf_fixtures import on_both, on_each, shelf, store
 from tests.support.threads import at_once
 
 __all__ = ["shelf", "store"]
 
 IMAGE = content(UNITS, 1)
 WHILE_SAVING = [step for step in SAVE_STEPS if step.startswith(("pack", "manifest_"))]
+S3_WHILE_SAVING = ["packs.object_staged", "packs_durable", "before_publish"]  # on S3 an object is there from the first of these on
 ERASE_STEPS = ["marked", "pack_edges_dropped", "pack_rewrite_decided", "rewrite_durable", "pack_moved", "pack_object_deleted", "closed"]
+S3_ERASE_STEPS = ["rewrite_durable", "pack_object_deleted"]
 
 
 def changed(image: Content, start: int, count: int, seed: int) -> Content:
@@ -86,7 +88,7 @@ class SaveBesideErasure:
 
 
 @pytest.mark.gate("store", "a save beside the erasure of what it relies on is published whole, or stored again, never on what is gone")
-@pytest.mark.parametrize("step", [*dict.fromkeys(WHILE_SAVING), "before_publish"])
+@pytest.mark.parametrize(("store", "step"), on_each([*WHILE_SAVING, "before_publish"], S3_WHILE_SAVING), indirect=["store"])
 def test_an_erasure_at_this_step_of_a_save(shelf: Shelf, evidence: dict[str, object], step: str) -> None:
     beside = SaveBesideErasure(shelf, step)
     beside.run()
@@ -108,6 +110,7 @@ def test_the_gate_notices_a_publication_that_does_not_compare(shelf: Shelf, monk
 
 
 @pytest.mark.gate("store", "a restore beside the erasure of a checkpoint that shares its packs gives the right bytes")
+@on_both
 @pytest.mark.parametrize("read", [1, 2, 3])
 def test_a_restore_beside_an_erasure(shelf: Shelf, evidence: dict[str, object], monkeypatch: pytest.MonkeyPatch, read: int) -> None:
     session = shelf.session()
@@ -125,7 +128,6 @@ def restore_while_erasing(
     shelf: Shelf, first: Checkpoint, child: Checkpoint, monkeypatch: pytest.MonkeyPatch, when: int
 ) -> tuple[Content, list[str]]:
     backend = storage.backend()
-    assert isinstance(backend, LocalBackend)
     read, lock, keys = backend.read, threading.RLock(), list[str]()
 
     def watched(key: str, offset: int, length: int) -> bytes:
@@ -141,6 +143,7 @@ def restore_while_erasing(
         return shelf.restore(child), keys
 
 
+@on_both
 def test_the_gate_notices_a_reader_that_does_not_follow(shelf: Shelf, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(storage, "generations", lambda pack_ids: {})
     session = shelf.session()
@@ -151,7 +154,7 @@ def test_the_gate_notices_a_reader_that_does_not_follow(shelf: Shelf, monkeypatc
 
 
 @pytest.mark.gate("store", "of two erasures at once the second finishes what is left, and nothing else is touched")
-@pytest.mark.parametrize("step", ERASE_STEPS)
+@pytest.mark.parametrize(("store", "step"), on_each(ERASE_STEPS, S3_ERASE_STEPS), indirect=["store"])
 def test_a_second_erasure_at_this_step_of_the_first(shelf: Shelf, evidence: dict[str, object], step: str) -> None:
     """The second is of a sibling that shares the same packs; it begins while the first is at this step, and ends after it."""
     sessions = [shelf.session() for _ in range(3)]
@@ -181,6 +184,7 @@ def test_a_second_erasure_at_this_step_of_the_first(shelf: Shelf, evidence: dict
 
 
 @pytest.mark.gate("store", "of two saves of the same content at once both are whole, and erasing one leaves the other")
+@on_both
 def test_two_writers_of_the_same_content(shelf: Shelf, evidence: dict[str, object]) -> None:
     sessions = [shelf.session() for _ in range(2)]
     rows = at_once(2, lambda number: shelf.save(sessions[number], IMAGE))

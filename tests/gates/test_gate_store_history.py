@@ -9,6 +9,7 @@ from hypothesis.stateful import run_state_machine_as_test
 
 from checkpoints_app.models import Pack
 from checkpoints_app.services import dedup, integrity, pack
+from checkpoints_app.states import PackState
 from tests.gates.erasure.history import History
 from tests.store_kit import quick_directory
 from tests.support.shelf import Shelf
@@ -69,7 +70,7 @@ def test_the_gate_notices_a_save_that_is_offered_what_is_known_to_be_bad(
     """One history that shows it: any of some hundred at random need not."""
     damaged_scrubbed_and_saved_again(tmp_path)
     monkeypatch.setattr(dedup, "_good_ids", lambda table, row: table.ids_by_number)
-    monkeypatch.setattr(dedup, "_others", every_pack)
+    monkeypatch.setattr(dedup, "_OFFERED", tuple(PackState))
     with pytest.raises(AssertionError, match="known to be bad"):
         damaged_scrubbed_and_saved_again(tmp_path)
 
@@ -97,8 +98,3 @@ def deciding_by_edges_alone(decide):
         return found
 
     return decided
-
-
-def every_pack(account_id: str, exclude: set[str]):
-    """Also those that are known to be bad."""
-    return {row.id: row for row in Pack.objects.filter(account_id=account_id).exclude(id__in=exclude)}

@@ -1,7 +1,7 @@
 """Gate: what no row names is quarantined and deleted in its time by the database's clock, and by no listing that failed."""
 
-import os
 from datetime import timedelta
+from itertools import product
 
 import pytest
 from django.db.models import F
@@ -13,12 +13,15 @@ from checkpoints_app.store.names import QUARANTINE
 from tests.gates.erasure import process
 from tests.store_kit import content
 from tests.support.shelf import UNITS, Shelf
-from tests.support.shelf_fixtures import shelf, store
+from tests.support.shelf_fixtures import on_each, shelf, store
+from tests.support.shelf_places import DirectoryPlace, StorePlace
 
 __all__ = ["shelf", "store"]
 
 IMAGE = content(UNITS, 1)
 HOUR = 3600
+REFUSED = 1  # a worker's exit status after an error of the store
+ENDINGS = {"unavailable": UnavailableError("broke off"), "denied": PermissionError("denied"), "silent": None}
 
 
 def keys_now() -> set[str]:
@@ -37,52 +40,55 @@ def hours_pass(hours: float) -> None:
         OrphanObject.objects.filter(**{f"{name}__isnull": False}).update(**{name: F(name) - timedelta(hours=hours)})
 
 
-def sweep_with_clock(shelf: Shelf, wrong_by: int, sabotage: str = "none") -> None:
-    for path in store_files(shelf):
-        at = path.stat().st_mtime + wrong_by  # the store's clock is wrong too
-        os.utime(path, (at, at))
-    assert process.run("tests.gates.erasure.skewed", str(wrong_by), sabotage) == 0
+def sweep_with_clock(store: StorePlace, wrong_by: int, sabotage: str = "none") -> None:
+    """By a worker whose clock is wrong, and so is the store's where the store is a directory.
 
-
-def store_files(shelf: Shelf):
-    root = shelf.path("accounts/x").parents[2]
-    return [path for path in root.rglob("*") if path.is_file()]
+    An S3 server has a clock of its own and refuses such a worker: it must have done nothing then, and one whose clock is right comes after.
+    """
+    there = store.keys()
+    if isinstance(store, DirectoryPlace):
+        store.shift_times(wrong_by)
+        assert process.run("tests.gates.erasure.skewed", str(wrong_by), sabotage) == 0
+    else:
+        assert process.run("tests.gates.erasure.skewed", str(wrong_by), sabotage) == REFUSED
+        assert store.keys() == there
+        orphans.sweep()
 
 
 @pytest.mark.gate("store", "a clock an hour wrong, in the worker and in the store, moves and deletes nothing early and keeps nothing late")
-@pytest.mark.parametrize("wrong_by", [-HOUR, HOUR])
-def test_a_wrong_clock(shelf: Shelf, evidence: dict[str, object], wrong_by: int) -> None:
+@pytest.mark.parametrize(("store", "wrong_by"), on_each([-HOUR, HOUR], [HOUR]), indirect=["store"])
+def test_a_wrong_clock(shelf: Shelf, store: StorePlace, evidence: dict[str, object], wrong_by: int) -> None:
     row = shelf.save(shelf.session(), IMAGE)
     lost = abandoned(shelf)
     orphans.sweep()
-    walk_through(shelf, lost, wrong_by, "none")
+    walk_through(store, lost, wrong_by, "none")
     shelf.assert_whole(row)
     shelf.assert_exact()
     evidence |= {"clock wrong by seconds": wrong_by, "orphans": len(lost)}
 
 
-def walk_through(shelf: Shelf, lost: set[str], wrong_by: int, sabotage: str) -> None:
+def walk_through(store: StorePlace, lost: set[str], wrong_by: int, sabotage: str) -> None:
     """The life of orphans, half an hour before and after each of its limits."""
     hours_pass(23.5)
-    sweep_with_clock(shelf, wrong_by, sabotage)
+    sweep_with_clock(store, wrong_by, sabotage)
     assert lost <= keys_now(), "quarantined too early"
     hours_pass(1)
-    sweep_with_clock(shelf, wrong_by, sabotage)
+    sweep_with_clock(store, wrong_by, sabotage)
     assert {QUARANTINE + key for key in lost} <= keys_now(), "not quarantined in time"
     hours_pass(7 * 24 - 0.5)
-    sweep_with_clock(shelf, wrong_by, sabotage)
+    sweep_with_clock(store, wrong_by, sabotage)
     assert {QUARANTINE + key for key in lost} <= keys_now(), "deleted too early"
     hours_pass(1)
-    sweep_with_clock(shelf, wrong_by, sabotage)
+    sweep_with_clock(store, wrong_by, sabotage)
     assert not any(key.startswith(QUARANTINE) for key in keys_now()), "not deleted in time"
 
 
-def test_the_gate_notices_a_worker_that_believes_its_own_clock(shelf: Shelf) -> None:
+def test_the_gate_notices_a_worker_that_believes_its_own_clock(shelf: Shelf, store: StorePlace) -> None:
     shelf.save(shelf.session(), IMAGE)
     lost = abandoned(shelf)
     orphans.sweep()
     with pytest.raises(AssertionError, match="too early"):
-        walk_through(shelf, lost, HOUR, "own_clock")
+        walk_through(store, lost, HOUR, "own_clock")
 
 
 def break_listing(monkeypatch: pytest.MonkeyPatch, after: int, error: Exception | None) -> None:
@@ -101,11 +107,11 @@ def break_listing(monkeypatch: pytest.MonkeyPatch, after: int, error: Exception 
 
 
 @pytest.mark.gate("store", "a listing that fails, or ends early without saying so, deletes nothing that lives and nothing before its time")
-@pytest.mark.parametrize("after", [0, 1, 3, 5, 7])
-@pytest.mark.parametrize("error", [UnavailableError("broke off"), PermissionError("denied"), None], ids=["unavailable", "denied", "silent"])
-def test_a_bad_listing(
-    shelf: Shelf, evidence: dict[str, object], monkeypatch: pytest.MonkeyPatch, after: int, error: Exception | None
-) -> None:
+@pytest.mark.parametrize(
+    ("store", "after", "how"), on_each(product([0, 1, 3, 5, 7], ENDINGS), product([3], ["unavailable", "silent"])), indirect=["store"]
+)
+def test_a_bad_listing(shelf: Shelf, evidence: dict[str, object], monkeypatch: pytest.MonkeyPatch, after: int, how: str) -> None:
+    error = ENDINGS[how]
     row = shelf.save(shelf.session(), IMAGE)
     lost = abandoned(shelf)
     orphans.sweep()

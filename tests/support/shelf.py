@@ -126,7 +126,7 @@ class Shelf:
         for row in live:
             manifest = load_manifest(storage.backend(), keys, self.account.id, row.manifest_id)
             manifests.update((manifest.manifest_id, *manifest.ancestors))
-            units.update((pack, int(unit)) for pack, wanted in manifest.needed_units().items() for unit in wanted)
+            units.update((pack, int(unit)) for pack, wanted in manifest.needed_units() for unit in np.flatnonzero(wanted))
         return units, manifests
 
     def stored_units(self, *, damaged: bool = False) -> set[tuple[str, int]]:

@@ -126,25 +126,36 @@ def _assemble(work: Work, checkpoint: Checkpoint) -> Assembled:
     try:
         assembled = assemble(checkpoint, work.keeper.check)
     except StoredContentBad as error:
-        if not isinstance(error, StoredContentMissing):
-            verify.refused(checkpoint, error.__cause__ or error, source=work.source)
-        older = checkpoints.newest_before(checkpoint)
-        raise IntegrityFailed(
-            f"The checkpoint {checkpoint.id} is refused: {error} No hypervisor was started.",
-            next_action=f"Resume from the newest valid one before it: {older.id}." if older else "No older valid checkpoint exists.",
-            facts={"checkpoint_id": checkpoint.id, "newest_valid_checkpoint_id": older.id if older else None},
-        ) from error
+        verify.refused(checkpoint, error.__cause__ or error, source=work.source)
+        raise _content_refused(checkpoint, error) from error
     except (BackendError, OSError) as error:
-        full = reason_of(error) == "no_space"
-        raise StartFailed(
-            "This host has no room for the checkpoint's images."
-            if full
-            else "The checkpoint's images could not be read or assembled here.",
-            next_action="Free space on the host or tell the operator, then resume again." if full else _AGAIN,
-            facts={"reason": reason_of(error)},
-        ) from error
+        raise _not_assembled(error) from error
     crash.reach("images_ready")
     return assembled
+
+
+def _content_refused(checkpoint: Checkpoint, error: StoredContentBad) -> IntegrityFailed:
+    older = checkpoints.newest_before(checkpoint)
+    next_action = f"Resume from the newest valid one before it: {older.id}." if older else "No older valid checkpoint exists."
+    if isinstance(error, StoredContentMissing):
+        next_action += " Or tell the operator: the object may come back; if it does not, the next scrub marks what needs it as corrupt."
+    return IntegrityFailed(
+        f"The checkpoint {checkpoint.id} is refused: {error} No hypervisor was started.",
+        next_action=next_action,
+        facts={"checkpoint_id": checkpoint.id, "newest_valid_checkpoint_id": older.id if older else None},
+    )
+
+
+def _not_assembled(error: BackendError | OSError) -> StartFailed:
+    reason = reason_of(error)
+    if reason == "no_space":
+        what = "This host has no room for the checkpoint's images."
+        next_action = "Free space on the host or tell the operator, then resume again."
+    else:
+        what = "The checkpoint's images could not be read or assembled here."
+        what += f" {str(error).rstrip('.')}." if isinstance(error, BackendError) else ""
+        next_action = _AGAIN
+    return StartFailed(f"{what} No hypervisor was started, and the checkpoint was not judged.", next_action=next_action, facts={"reason": reason})
 
 
 def _wake(work: Work, machine: Machine, began: float) -> float:

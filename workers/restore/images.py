@@ -24,7 +24,7 @@ class StoredContentBad(Exception):
 
 
 class StoredContentMissing(StoredContentBad):
-    """An object is not there. It may come back, as with a store that is not mounted: nothing is condemned for it."""
+    """An object is not there, and the store is. It may be on its way back: nothing is condemned for it but by the scrub."""
 
 
 @dataclass(frozen=True)
@@ -37,7 +37,8 @@ class Assembled:
 def assemble(checkpoint: Checkpoint, check: Callable[[], None]) -> Assembled:
     """Verified images of a published checkpoint. `check` is called between the parts and may raise to stop the work.
 
-    Raises StoredContentBad, BackendError or OSError (no room); nothing that was not verified has a name in the cache then.
+    Raises StoredContentBad, BackendError (also where the store as a whole is missing) or OSError (no room); nothing that was not verified
+    has a name in the cache then.
     """
     wanted = _names(checkpoint)
     found = {kind: cache.lookup(kind, name) for kind, name in wanted.items()}
@@ -49,6 +50,7 @@ def assemble(checkpoint: Checkpoint, check: Callable[[], None]) -> Assembled:
         except IntegrityError as error:
             raise StoredContentBad(str(error)) from error
         except MissingObjectError as error:
+            storage.require_present(checkpoint.account_id)
             raise StoredContentMissing(f"{error}.") from error
     memory, devices = found[cache.MEMORY], found[cache.DEVICES]
     assert memory is not None

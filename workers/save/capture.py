@@ -16,7 +16,7 @@ import numpy as np
 
 from checkpoints_app.models import Checkpoint
 from checkpoints_app.services import checkpoint as checkpoints
-from checkpoints_app.services import key, publish, storage
+from checkpoints_app.services import dedup, key, publish, storage
 from checkpoints_app.services.publish import Stored
 from checkpoints_app.store import CheckpointWriter, Manifest, PublishedPlan
 from workers import crash
@@ -203,3 +203,4 @@ def suppress_and_tell(what: str) -> Iterator[None]:
 def _remember(machine: Machine, checkpoint: Checkpoint, capture: Capture, plan: PublishedPlan) -> None:
     note = read_note(machine.runtime)
     write_note(machine.runtime, checkpoint=checkpoint.id, overlays=len(capture.overlays), images=note.get("images", []))
+    dedup.learn(checkpoint.account_id, plan)

@@ -33,7 +33,8 @@ def lineage(checkpoint: Checkpoint, line: Mapping[str, object], keys: AccountKey
         except IntegrityError as error:
             log.warning("the parent is corrupt: everything is stored anew", extra={"parent": parent.id}, exc_info=True)
             verify.refused(parent, error, source=f"operation/{checkpoint.operation_id}")
-        except (MissingObjectError, PacksMoved):  # a store that is not mounted looks the same, and would condemn what is whole
+        except (MissingObjectError, PacksMoved):
+            storage.require_present(account_id)  # or the save would begin anew in whatever is there instead of the store
             log.warning("the parent cannot be relied on: everything is stored anew", extra={"parent": parent.id}, exc_info=True)
     return Lineage(None, None, dedup.index_for(account_id, keys, None))
 

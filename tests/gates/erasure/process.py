@@ -1,4 +1,4 @@
-"""A process of its own with this test's database, store and keys."""
+"""A process of its own with this test's database, store and keys; the store's URL and credentials are in the environment already."""
 
 import os
 import subprocess
@@ -27,6 +27,5 @@ def environment() -> dict[str, str]:
         **os.environ,
         "DJANGO_SETTINGS_MODULE": "tests.settings",
         "DATABASE_URL": f"postgresql://{login}{host}/{at['NAME']}{socket}",
-        "CHECKPOINT_STORE_URL": Path(settings.STORAGES["checkpoints"]["OPTIONS"]["location"]).as_uri(),
         "KEEPSTATE_MASTER_KEY": settings.KEEPSTATE_MASTER_KEY.hex(),
     }

@@ -11,12 +11,15 @@ replace = setattr  # of what belongs to the product, in this process alone
 
 
 def skew(seconds: float) -> None:
-    """time.time, and datetime.now and utcnow through it, for everything in this process."""
+    """time.time, Django's now, and the time that requests to S3 are signed with, for everything in this process."""
     right = time.time
     replace(time, "time", lambda: right() + seconds)
+    from botocore import auth
     from django.utils import timezone
 
     replace(timezone, "now", lambda: dates.datetime.fromtimestamp(right() + seconds, dates.UTC))
+    signed_at = auth.get_current_datetime
+    replace(auth, "get_current_datetime", lambda *arguments, **named: signed_at(*arguments, **named) + dates.timedelta(seconds=seconds))
 
 
 def main() -> None:

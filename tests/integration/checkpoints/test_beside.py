@@ -7,9 +7,9 @@ import pytest
 from django.db import connection, transaction
 
 from checkpoints_app.models import Checkpoint, Pack
-from checkpoints_app.services import dedup, erase, key, locks, pack, publish, storage
+from checkpoints_app.services import dedup, erase, host_index, key, locks, pack, publish, storage
 from checkpoints_app.services.relied import PacksMoved
-from checkpoints_app.store import LocalBackend
+from checkpoints_app.store import LocalBackend, load_pack_index
 from tests.store_kit import content
 from tests.support import fleet
 from tests.support.shelf import LEASE, UNITS, Shelf
@@ -189,6 +189,11 @@ def test_a_pack_that_somebody_is_at_for_long_is_reported_busy_and_left(shelf: Sh
 
 
 def test_the_index_of_an_account_holds_nothing_of_another(shelf: Shelf) -> None:
+    stored = shelf.store(shelf.begin(shelf.session(), None), IMAGE)
     shelf.save(shelf.session(), IMAGE)
-    other = fleet.tenant("other").account
-    assert len(dedup.index_for(other.id, key.keys_to_save(other.id), None).index) == 0
+    own, foreign = shelf.account, fleet.tenant("other").account
+    (pack_id, *_) = [one.id for one in stored.new_packs]
+    ids = load_pack_index(storage.backend(), key.keys_to_read(own.id), own.id, pack_id).ids
+    assert (dedup.index_for(own.id, key.keys_to_save(own.id), None).index.lookup(ids) >= 0).all()
+    assert (dedup.index_for(foreign.id, key.keys_to_save(foreign.id), None).index.lookup(ids) == -1).all()
+    assert host_index.of(foreign.id).pack_ids() == set()

@@ -1,13 +1,20 @@
 """Erasure: what only the erased held is gone, byte for byte, and what others need is untouched."""
 
+import threading
+
 import pytest
+from django.db import connection, transaction
+from django.test.utils import CaptureQueriesContext
 
 from checkpoints_app.models import Checkpoint, Manifest, Pack
 from checkpoints_app.services import erase, storage
 from checkpoints_app.store import UnavailableError
 from checkpoints_app.store.names import erased_mark_key
+from sessions_app.services import event
 from tests.store_kit import content
 from tests.support.shelf import UNITS, Shelf
+from tests.support.threads import at_once
+from tests.support.waiting import until
 
 
 def changed(image, start, count, seed):
@@ -51,6 +58,46 @@ def test_erasing_a_child_leaves_its_parent_as_it_was(shelf: Shelf) -> None:
     shelf.assert_exact()
     session.refresh_from_db()
     assert session.head_checkpoint_id == first.id
+
+
+def test_the_heads_that_an_erasure_moves_are_found_by_their_sessions_and_not_by_reading_all(shelf: Shelf) -> None:
+    row = shelf.save(shelf.session(), IMAGE)
+    with CaptureQueriesContext(connection) as seen:
+        erase.erase_checkpoint(row)
+    (locking,) = [one["sql"] for one in seen if 'FROM "sessions_app_session"' in one["sql"] and "UPDATE" in one["sql"]]
+    with connection.cursor() as cursor:
+        cursor.execute("SET enable_seqscan = off")
+        cursor.execute(f"EXPLAIN {locking}")
+        plan = "\n".join(line for (line,) in cursor.fetchall())
+        cursor.execute("RESET enable_seqscan")
+    assert "Index Cond" in plan, plan
+
+
+def test_an_erasure_of_the_head_beside_the_beginning_of_a_save_leaves_both_done(shelf: Shelf) -> None:
+    """The save has the session's row and names the head as its parent; the erasure has the head and asks for the session's row."""
+    session = shelf.session()
+    head = shelf.save(session, IMAGE)
+
+    def waits() -> bool:
+        with connection.cursor() as cursor:
+            cursor.execute("SELECT pg_stat_clear_snapshot()")  # a transaction sees one picture else
+            cursor.execute("SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'")
+            return bool(cursor.fetchone()[0])
+
+    def act(number: int) -> None:
+        if number == 0:
+            locked.wait(30)
+            erase.erase_checkpoint(head)
+            return
+        with transaction.atomic():
+            event.append(session.id, "session.checkpointing", source="test")
+            locked.set()
+            until(waits, 30, "the erasure waits for the session")
+            shelf.begin(session, head)
+
+    locked = threading.Event()
+    at_once(2, act)
+    assert [row.state for row in Checkpoint.objects.order_by("created_at")] == ["erased", "uploading"]
 
 
 def test_erasing_a_session_leaves_its_fork_whole(shelf: Shelf) -> None:

@@ -44,7 +44,7 @@ def world(host: Path, transactional_db: None, doorbells: list[tuple[str, ...]], 
     """A registered host and an account."""
     register()
     register_images()
-    steps: dict[str, Callable[[], None]] = {}
+    steps: dict[str, Callable[[], object]] = {}
     monkeypatch.setattr(crash, "reach", lambda step: steps.pop(step, lambda: None)())
     return World(fleet.tenant().account, steps)
 

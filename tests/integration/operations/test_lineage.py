@@ -6,8 +6,10 @@ import pytest
 
 from checkpoints_app.models import Checkpoint
 from checkpoints_app.services import checkpoint as checkpoints
+from checkpoints_app.services import key
+from checkpoints_app.store import AccountKeys
 from sessions_app.models import Session
-from tests.integration.operations.world import World, forget_cache, guest, objects, scribble, store_directory
+from tests.integration.operations.world import World, error_of, forget_cache, guest, objects, runs, scribble, store_directory
 from workers.cache import files
 from workers.cache.digest import data_extents
 
@@ -87,6 +89,27 @@ def test_a_save_whose_parent_cannot_be_read_stores_everything_anew_and_calls_cor
     forget_cache()
     world.resume(session)
     assert guest(session, "cat note") == "kept"
+
+
+def test_a_save_while_the_store_goes_away_fails_and_is_not_begun_anew_in_what_is_left_there(
+    world: World, session: Session, resumed: Checkpoint, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its parent is missing there; so would be every checkpoint that the account has."""
+    directory, right = store_directory() / "objects", key.keys_to_save
+
+    def then_unmount(account_id: str) -> AccountKeys:
+        keys = right(account_id)
+        directory.rename(directory.with_name("away"))
+        directory.mkdir()
+        return keys
+
+    monkeypatch.setattr(key, "keys_to_save", then_unmount)
+    error = error_of(world.ask_save(session))
+    assert (error["code"], error["reason"]) == ("ks_save_failed", "unavailable")
+    assert "mounted" in str(error["message"])
+    assert list(directory.rglob("*")) == []
+    assert list(session.checkpoints.filter(state="published")) == [resumed]
+    assert runs(session)
 
 
 def test_an_image_under_a_machine_that_was_damaged_is_not_passed_on(world: World, session: Session, resumed: Checkpoint) -> None:

@@ -9,7 +9,7 @@ from django.db import OperationalError
 from pytest_django.fixtures import Settings
 
 from checkpoints_app.models import Checkpoint
-from checkpoints_app.services import storage
+from checkpoints_app.services import scrub, storage
 from checkpoints_app.store import UnavailableError
 from sessions_app.errors import NotRestorable
 from sessions_app.models import Session
@@ -126,6 +126,36 @@ def test_a_missing_object_is_refused_but_condemns_nothing_for_a_store_that_is_no
     away.rename(path)
     world.resume(session, parked.id)
     assert guest(session, "cat note") == "kept"
+
+
+def test_a_missing_object_is_looked_at_next_by_the_scrub_which_alone_calls_it_lost(
+    world: World, session: Session, parked: Checkpoint
+) -> None:
+    forget_cache()
+    object_of(parked).unlink()
+    error = error_of(world.ask_resume(session))
+    assert "operator" in str(error["next_action"])
+    assert scrub.run().objects_done == 1
+    parked.refresh_from_db()
+    assert parked.state == "corrupt"
+
+
+def test_a_store_that_is_not_mounted_is_named_as_that_and_accuses_no_checkpoint(world: World, session: Session, parked: Checkpoint) -> None:
+    forget_cache()
+    objects_directory = store_directory() / "objects"
+    away = objects_directory.rename(objects_directory.with_name("away"))
+    objects_directory.mkdir()
+    error = error_of(world.ask_resume(session))
+    parked.refresh_from_db()
+    assert (error["code"], error["reason"], parked.state) == ("ks_start_failed", "unavailable", "published")
+    assert "mounted" in str(error["message"])
+    assert "No hypervisor was started" in str(error["message"])
+    assert "older" not in str(error["next_action"])
+    assert_parked_again(session)
+    objects_directory.rmdir()
+    away.rename(objects_directory)
+    world.resume(session)
+    assert scrub.run().objects_done == 0
 
 
 def test_a_corrupt_checkpoint_is_not_tried_again(world: World, session: Session, parked: Checkpoint) -> None:

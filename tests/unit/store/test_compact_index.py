@@ -2,16 +2,18 @@
 
 import os
 import signal
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from checkpoints_app.store import LocalBackend, load_pack_index
+from checkpoints_app.store import Kind, LocalBackend, object_key
 from checkpoints_app.store.account_index import AccountIndex
 from checkpoints_app.store.compact_index import CompactIndex
-from checkpoints_app.store.errors import MissingObjectError
 from checkpoints_app.store.ids import Ids, type_ids
+from checkpoints_app.store.packs import PackIndex
+from checkpoints_app.store.reader import load_indexes_of
 from checkpoints_app.store.writer import CheckpointWriter
 from tests.store_kit import ACCOUNT, FACTS, KEYS, content, pages, restore, save
 
@@ -134,14 +136,19 @@ def backend(tmp_path: Path) -> LocalBackend:
 
 
 def account_index(backend: LocalBackend, compact: CompactIndex) -> AccountIndex:
-    return AccountIndex(compact, lambda pack_id: load_pack_index(backend, KEYS, ACCOUNT, pack_id))
+    return AccountIndex(compact, lambda pack_ids: load_indexes_of(backend, KEYS, ACCOUNT, there(backend, pack_ids)).values())
+
+
+def there(backend: LocalBackend, pack_ids: Sequence[str]) -> list[str]:
+    names = {listed.key for listed in backend.list("")}
+    return [pack_id for pack_id in pack_ids if object_key(ACCOUNT, Kind.PACK, pack_id) in names]
 
 
 def test_a_save_of_another_session_finds_the_content_of_the_first(backend: LocalBackend, tmp_path: Path) -> None:
     memory = content(500)
     first = save(backend, None, memory)
     compact = CompactIndex(tmp_path / "index")
-    compact.add([(one.pack_id, one.ids) for one in first.new_packs])
+    compact.add([(one.pack_id, first.new_units.ids_of(one.pack_id)) for one in first.new_packs])
     memory[400:] = content(100, seed=8)
     with CheckpointWriter(backend, KEYS, ACCOUNT, None, account_index(backend, compact)) as writer:
         writer.add_image("memory", memory.nbytes, None, pages(memory, np.arange(500)))
@@ -154,7 +161,7 @@ def test_content_of_a_pack_that_is_gone_is_stored_again(backend: LocalBackend, t
     memory = content(50)
     first = save(backend, None, memory)
     compact = CompactIndex(tmp_path / "index")
-    compact.add([(one.pack_id, one.ids) for one in first.new_packs])
+    compact.add([(one.pack_id, first.new_units.ids_of(one.pack_id)) for one in first.new_packs])
     for listed in list(backend.list("")):
         backend.delete(listed.key)
     with CheckpointWriter(backend, KEYS, ACCOUNT, None, account_index(backend, compact)) as writer:
@@ -169,24 +176,43 @@ def test_a_hint_that_is_wrong_costs_a_copy_and_no_mistake(backend: LocalBackend,
     first = save(backend, None, memory)
     compact = CompactIndex(tmp_path / "index")
     (stored,) = first.new_packs
-    compact.add([(stored.pack_id, stored.ids)])
+    ids = first.new_units.ids_of(stored.pack_id)
+    compact.add([(stored.pack_id, ids)])
     index = account_index(backend, compact)
-    alike = stored.ids.copy()
+    alike = ids.copy()
     alike[:, 3] ^= np.uint64(1)
     assert compact.candidates(alike) == [stored.pack_id]
     assert (index.lookup(alike) == -1).all()
-    assert (index.lookup(stored.ids) >= 0).all()
+    assert (index.lookup(ids) >= 0).all()
 
 
-def test_a_pack_that_cannot_be_read_is_asked_for_once(tmp_path: Path) -> None:
-    compact, asked = CompactIndex(tmp_path), []
+def test_a_pack_that_cannot_be_used_is_asked_for_once(tmp_path: Path) -> None:
+    compact = CompactIndex(tmp_path)
     compact.add([pack(1)])
+    asked: list[str] = []
 
-    def load(pack_id: str) -> None:
-        asked.append(pack_id)
-        raise MissingObjectError(pack_id)
+    def load(pack_ids: Sequence[str]) -> list[PackIndex]:
+        asked.extend(pack_ids)
+        return []
 
     index = AccountIndex(compact, load)
     for _ in range(3):
         assert (index.lookup(pack(1)[1]) == -1).all()
     assert asked == [pack(1)[0]]
+
+
+def test_while_another_process_writes_nothing_is_learned_and_nobody_waits(tmp_path: Path) -> None:
+    index = CompactIndex(tmp_path)
+    with CompactIndex(tmp_path)._alone(), pytest.raises(BlockingIOError):
+        index.add([pack(1)])
+    index.add([pack(1)])
+    assert index.candidates(pack(1)[1]) == [pack(1)[0]]
+
+
+def test_large_runs_are_left_apart_so_that_no_addition_takes_long(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("checkpoints_app.store.compact_index.MERGE_UP_TO", 250)
+    index = CompactIndex(tmp_path)
+    for number in range(6):
+        index.add([pack(number)])
+    assert sorted(len(run.prefixes) for run in index._runs) == [200, 200, 200]
+    assert all(index.candidates(pack(number)[1]) == [pack(number)[0]] for number in range(6))

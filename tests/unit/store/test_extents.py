@@ -1,13 +1,17 @@
 """Extents: any map survives its run-length form; runs that do not fit are refused."""
 
+from unittest import mock
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from checkpoints_app.store import spill
 from checkpoints_app.store.extents import (
     BASE,
     EXTENT_BYTES,
+    PACK_UNITS,
     UNIT_BITS,
     ZERO,
     ExtentError,
@@ -16,12 +20,17 @@ from checkpoints_app.store.extents import (
     decode_runs,
     encode_runs,
     runs_of,
+    runs_where,
 )
 
 PACKS = 3
 places = st.one_of(
     st.sampled_from([ZERO, BASE]),
-    st.builds(lambda pack, unit: (pack << UNIT_BITS) | unit, st.integers(0, PACKS - 1), st.sampled_from([0, 1, 2, 3, 4, 65534, 65535])),
+    st.builds(
+        lambda pack, unit: (pack << UNIT_BITS) | unit,
+        st.integers(0, PACKS - 1),
+        st.sampled_from([0, 1, 2, 3, 4, PACK_UNITS - 2, PACK_UNITS - 1]),
+    ),
 )
 
 
@@ -32,6 +41,19 @@ def test_a_change_of_a_map_survives_its_encoding(before, after):
     changed = np.flatnonzero(old != new)
     raw = encode_runs(runs_of(changed, new[changed]))
     apply_runs(decode_runs(raw, len(old), PACKS, has_base=True), old)
+    assert np.array_equal(old, new)
+
+
+@settings(deadline=None)
+@given(before=st.lists(places, min_size=1, max_size=60), after=st.lists(places, min_size=60, max_size=60), piece=st.integers(1, 20))
+def test_a_map_that_is_walked_in_pieces_has_the_same_runs(before, after, piece):
+    old, new = np.array(before, np.int64), np.array(after[: len(before)], np.int64)
+    changed = np.flatnonzero(old != new)
+    whole = runs_of(changed, new[changed])
+    with mock.patch.object(spill, "PIECE_UNITS", piece):
+        parts = runs_where(new, lambda first, part: part != old[first : first + len(part)], old)
+        apply_runs(parts, old)
+    assert encode_runs(parts) == encode_runs(whole)
     assert np.array_equal(old, new)
 
 
@@ -63,7 +85,8 @@ def raw(*extents):
         [(0, 1, PACKS, 0)],
         [(0, 1, -2, 0)],
         [(0, 1, -3, 0)],
-        [(0, 2, 0, 65535)],
+        [(0, 2, 0, PACK_UNITS - 1)],
+        [(0, 1, 0, PACK_UNITS)],
         [(0, 5, 0, 0), (5, 1, 0, 0)],
         [(0xFFFFFFFF, 0xFFFFFFFF, 0, 0)] * 3,
     ],

@@ -9,12 +9,12 @@ from hypothesis import strategies as st
 
 from checkpoints_app.store import IntegrityError, Kind, packs
 from checkpoints_app.store.codec import compress
+from checkpoints_app.store.extents import PACK_UNITS
 from checkpoints_app.store.ids import UNIT_BYTES, ids_from_bytes, unit_ids
 from checkpoints_app.store.packs import (
     HEADER,
     MAGIC,
     MAX_HEAD_BYTES,
-    PACK_UNITS,
     RAW,
     VERSION,
     ZSTD,

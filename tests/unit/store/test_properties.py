@@ -84,7 +84,7 @@ def test_no_content_is_stored_twice_in_a_line(history):
             apply(disk, change)
             saved = save_disk(backend, parent, disk, change)
             known = {row.tobytes() for pack in load_index_ids(backend, parent) for row in pack}
-            stored = [row.tobytes() for pack in saved.new_packs for row in pack.ids]
+            stored = [row.tobytes() for pack in saved.new_packs for row in saved.new_units.ids_of(pack.pack_id)]
             assert len(stored) == len(set(stored))
             assert known.isdisjoint(stored)
             parent = saved.manifest

@@ -83,7 +83,7 @@ def test_a_checkpoint_that_needs_the_units_left_restores_from_the_next_generatio
     second_image = IMAGE.copy()
     second_image[10:20] = content(10, 6)
     second = save(backend, first.manifest, second_image, range(10, 20))
-    needed = second.manifest.needed_units()[first.packs[0]]
+    needed = np.flatnonzero(dict(second.manifest.needed_units())[first.packs[0]])
     index = load_pack_index(backend, KEYS, ACCOUNT, first.packs[0])
     rewritten(backend, index, units(*needed))
     backend.delete(object_key(ACCOUNT, Kind.PACK, index.pack_id))

@@ -151,7 +151,7 @@ def test_stored_objects_hold_no_plain_content_and_no_plain_ids(backend):
     stored = b"".join(path.read_bytes() for path in objects(backend).values())
     assert b"sk-123" not in stored
     assert b"visible-pin" not in stored
-    assert saved.new_packs[0].ids.tobytes() not in stored
+    assert saved.new_units.ids_of(saved.packs[0]).tobytes() not in stored
 
 
 def collector(received):

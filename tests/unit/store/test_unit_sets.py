@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from checkpoints_app.store.bitmap import UnitSetError, all_units, decode_units, encode_units, union
-from checkpoints_app.store.packs import PACK_UNITS
+from checkpoints_app.store.extents import PACK_UNITS
 
 sets = st.integers(1, PACK_UNITS).flatmap(
     lambda count: st.tuples(st.just(count), st.one_of(st.sets(st.integers(0, count - 1), max_size=60), st.just(set(range(count)))))

@@ -14,8 +14,8 @@ from checkpoints_app.store import (
     packs,
 )
 from checkpoints_app.store.codec import compress
+from checkpoints_app.store.extents import PACK_UNITS
 from checkpoints_app.store.ids import UNIT_BYTES
-from checkpoints_app.store.packs import PACK_UNITS
 from tests.store_kit import ACCOUNT, FACTS, KEYS, content, pages, restore, save
 
 IMAGE = "image " + "c" * 64
