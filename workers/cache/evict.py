@@ -31,7 +31,7 @@ def evict() -> int:
     for found in images:
         if freed >= excess:
             break
-        if found.path.name not in used and found.used_at < newest and _drop_unless_locked(found.path):
+        if found.path.name not in used and found.used_at < newest and drop_unless_locked(found.path):
             freed += found.allocated
     return freed
 
@@ -67,7 +67,8 @@ def _images(kind: str) -> Iterator[_Image]:
             yield _Image(path, found.st_mtime, found.st_blocks * 512)
 
 
-def _drop_unless_locked(path: Path) -> bool:
+def drop_unless_locked(path: Path) -> bool:
+    """False for an image that somebody is making."""
     kind = path.parent.name
     with open(files.lock_file(kind, path.name), "w") as handle:
         try:
