@@ -13,6 +13,7 @@ from workers.host.identity import host_directory, host_id
 from workers.models import Host
 from workers.operations.leftovers import sweep_leftovers
 from workers.operations.settle import settle_host
+from workers.restore.forget import forget_erased
 
 log = logging.getLogger(__name__)
 
@@ -23,7 +24,7 @@ def observe() -> None:
     """
     Host.objects.filter(id=host_id()).update(heartbeat_at=Now())
     with _alone() as alone:
-        for part in (settle_host, sweep_leftovers, evict, storage.remove_abandoned) if alone else ():
+        for part in (settle_host, sweep_leftovers, forget_erased, evict, storage.remove_abandoned) if alone else ():
             try:
                 part()
             except Exception:

@@ -155,7 +155,8 @@ def _not_assembled(error: BackendError | OSError) -> StartFailed:
         what = "The checkpoint's images could not be read or assembled here."
         what += f" {str(error).rstrip('.')}." if isinstance(error, BackendError) else ""
         next_action = _AGAIN
-    return StartFailed(f"{what} No hypervisor was started, and the checkpoint was not judged.", next_action=next_action, facts={"reason": reason})
+    what += " No hypervisor was started, and the checkpoint was not judged."
+    return StartFailed(what, next_action=next_action, facts={"reason": reason})
 
 
 def _wake(work: Work, machine: Machine, began: float) -> float:

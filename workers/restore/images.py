@@ -11,10 +11,8 @@ from pathlib import Path
 from checkpoints_app.models import Checkpoint
 from checkpoints_app.services import key, storage
 from checkpoints_app.store import AccountKeys, IntegrityError, Manifest, MissingObjectError, load_manifest, verify_roots
-from sessions_app.models import Session
 from workers import crash
 from workers.cache import files as cache
-from workers.cache.evict import in_use
 from workers.machine.driver import SavedState
 from workers.restore.assemble import assemble_devices, assemble_disk, assemble_memory
 
@@ -40,7 +38,7 @@ def assemble(checkpoint: Checkpoint, check: Callable[[], None]) -> Assembled:
     Raises StoredContentBad, BackendError (also where the store as a whole is missing) or OSError (no room); nothing that was not verified
     has a name in the cache then.
     """
-    wanted = _names(checkpoint)
+    wanted = cache_names(checkpoint)
     found = {kind: cache.lookup(kind, name) for kind, name in wanted.items()}
     origin = "hot"
     if None in found.values():
@@ -58,19 +56,7 @@ def assemble(checkpoint: Checkpoint, check: Callable[[], None]) -> Assembled:
     return Assembled(SavedState(memory, found.get(cache.DISK), devices), list(wanted.values()), origin)
 
 
-def forget_images(session: Session) -> None:
-    """Remove what this host has assembled of the session's checkpoints: its memory and its disk, in the clear.
-
-    What another machine of this host was started from stays. Only a cache is touched: an image that is needed again is assembled again.
-    """
-    kept = in_use()
-    for checkpoint in session.checkpoints.exclude(content_digest=""):
-        for kind, name in _names(checkpoint).items():
-            if name not in kept:
-                cache.drop(kind, name)
-
-
-def _names(checkpoint: Checkpoint) -> dict[str, str]:
+def cache_names(checkpoint: Checkpoint) -> dict[str, str]:
     """The names in the cache of a published checkpoint's images, by kind."""
     names = {cache.DEVICES: checkpoint.content_digest, cache.MEMORY: checkpoint.memory_root}
     if checkpoint.disk_root:
@@ -81,6 +67,10 @@ def _names(checkpoint: Checkpoint) -> dict[str, str]:
 def disk_name(root: str, image_digest: str) -> str:
     """An assembled disk lies over its image by path, so both are in its name."""
     return f"{root}-{image_digest[:16]}"
+
+
+def disk_root(name: str) -> str:
+    return name.partition("-")[0]
 
 
 def _from_store(checkpoint: Checkpoint, missing: dict[str, str], check: Callable[[], None]) -> dict[str, Path | None]:
