@@ -25,8 +25,8 @@ from tests.support.shelf_places import BucketPlace, DirectoryPlace, StorePlace
 
 __all__ = ["shelf", "store"]
 
-HISTORIES = int(os.environ.get("KEEPSTATE_HISTORIES", "25"))
-S3_HISTORIES = max(5, HISTORIES // 5)
+HISTORIES = int(os.environ.get("KEEPSTATE_HISTORIES", "20"))
+S3_HISTORIES = max(4, HISTORIES // 5)
 MOST_UNTIL_NOTICED = 100  # of a sabotage, which one history in five or so shows
 STEPS = 14
 SECONDS_EACH = 5  # far more than a history takes, so that a long run is given its time
@@ -112,7 +112,8 @@ def damaged_scrubbed_and_saved_again(new_place: NewPlace) -> None:
 
     history = Here()
     history.begin(full=True, written={})
-    history.damage(0, 0)
+    history.the_same_again(0)  # by which this host learns of the first one's packs
+    history.damage(0, 0, 0)
     history.scrub(orphans_too=False)
     history.the_same_again(0)
     history.teardown()

@@ -8,7 +8,8 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 
 from checkpoints_app.models import Checkpoint, Manifest, ManifestEdge, Pack, PackEdge
 from checkpoints_app.services import erase, key, orphans, scrub, storage, verify
-from checkpoints_app.store import IntegrityError, Kind, MissingObjectError, load_pack_index, object_key
+from checkpoints_app.store import IntegrityError, Kind, MissingObjectError, load_manifest, load_pack_index, object_key
+from checkpoints_app.store import Manifest as StoredManifest
 from sessions_app.models import Account, Session
 from tests.store_kit import Content, content
 from tests.support.shelf import UNITS, Shelf
@@ -129,15 +130,18 @@ class History(RuleBasedStateMachine):
                 raise AssertionError(f"refused without any damage: {error}") from error
             verify.refused(row, error, source="test")
 
-    @rule(pack=which, at=which)
-    def damage(self, pack: int, at: int) -> None:
-        """One bit of one frame of one pack."""
-        packs = sorted(Pack.objects.filter(account=self.shelf.account, state="live").values_list("id", "generation"))
+    @precondition(lambda self: self.rows)
+    @rule(one=which, pack=which, at=which)
+    def damage(self, one: int, pack: int, at: int) -> None:
+        """One bit of one frame of one of the packs that a checkpoint needs, in the order in which it names them."""
+        named = manifest_of(self.shelf, self._any(one)).referenced_packs
+        live = Pack.objects.filter(id__in=named, state="live").in_bulk()
+        packs = [live[pack_id] for pack_id in named if pack_id in live]
         if packs:
-            pack_id, generation = packs[pack % len(packs)]
-            name = object_key(self.shelf.account.id, Kind.PACK, pack_id, generation)
+            chosen = packs[pack % len(packs)]
+            name = object_key(self.shelf.account.id, Kind.PACK, chosen.id, chosen.generation)
             stored = bytearray(self.place.read(name))
-            first = frames_begin(self.shelf, pack_id, generation)
+            first = frames_begin(self.shelf, chosen)
             if first < len(stored):
                 stored[first + at % (len(stored) - first)] ^= 1 << at % 8
                 self.place.replace(name, bytes(stored))
@@ -159,8 +163,9 @@ class History(RuleBasedStateMachine):
         if not hasattr(self, "shelf"):
             return
         self.scrub(orphans_too=False)
-        live = self._living()
-        assert {row.id for row in live} == {row.id for row in self.rows}
+        found = {row.id: row for row in self._living()}
+        assert found.keys() == {row.id for row in self.rows}
+        live = [found[row.id] for row in self.rows]  # in an order that a repetition has too
         for row in live:
             self._end_of(row)
         alive = {unit.tobytes() for row in live for unit in self.shelf.contents[row.id]}
@@ -186,6 +191,10 @@ class History(RuleBasedStateMachine):
         raise AssertionError("a checkpoint is called corrupt and restores")
 
 
-def frames_begin(shelf: Shelf, pack_id: str, generation: int) -> int:
+def manifest_of(shelf: Shelf, row: Checkpoint) -> StoredManifest:
+    return load_manifest(storage.backend(), key.keys_to_read(shelf.account.id), shelf.account.id, row.manifest_id)
+
+
+def frames_begin(shelf: Shelf, pack: Pack) -> int:
     keys = key.keys_to_read(shelf.account.id)
-    return int(load_pack_index(storage.backend(), keys, shelf.account.id, pack_id, generation).offsets[0])
+    return int(load_pack_index(storage.backend(), keys, shelf.account.id, pack.id, pack.generation).offsets[0])
