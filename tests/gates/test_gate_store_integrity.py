@@ -18,7 +18,7 @@ from tests.support.shelf_places import StorePlace
 __all__ = ["shelf", "store"]
 
 IMAGE = content(UNITS, 1)
-PLACES = 8  # over an object's length, the ends among them, that one bit flips at
+PLACES = 6  # over an object's length, the ends among them, that one bit flips at
 SABOTAGES = ["nothing is marked", "bad frames are taken for good ones"]
 
 
