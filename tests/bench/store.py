@@ -11,7 +11,7 @@ from pathlib import Path
 from tests.bench import store_large
 from tests.bench.moments import Moment, moments
 from tests.bench.ours import IMAGES
-from tests.bench.peers import Ours, Store, stores, versions
+from tests.bench.peers import PEERS, Ours, Store, stores, versions
 from tests.bench.report import Row, publish, row
 from tests.bench.watched import Watched
 
@@ -32,10 +32,10 @@ def main() -> int:
     taken = moments(options.moments, (options.rounds or 10) + 1, options.images)
     before = os.getloadavg()[0]
     with tempfile.TemporaryDirectory(prefix="keepstate-bench-", dir=options.scratch) as scratch:
-        measured = stores(Path(scratch))
+        measured = stores(Path(scratch), options.beside)
         ours = measured[0]
         assert isinstance(ours, Ours)
-        firsts = _first_saves(Path(scratch), taken[0], options.firsts)
+        firsts = _first_saves(Path(scratch), taken[0], options.firsts, options.beside)
         for store in measured:
             store.prepare()
         for number, moment in enumerate(taken):
@@ -50,11 +50,11 @@ def main() -> int:
     return publish("store", method, rows, options.json)
 
 
-def _first_saves(scratch: Path, moment: Moment, times: int) -> dict[str, list[Watched]]:
+def _first_saves(scratch: Path, moment: Moment, times: int, beside: Sequence[str]) -> dict[str, list[Watched]]:
     """Of each program in turn, each time into a repository of its own."""
     found: dict[str, list[Watched]] = {}
     for number in range(times):
-        for store in stores(scratch / f"first-{number}"):
+        for store in stores(scratch / f"first-{number}", beside):
             store.prepare()
             found.setdefault(store.name, []).append(store.save(0, moment))
             print(f"first save {number} {store.name:26} {found[store.name][-1].seconds:8.2f} s", flush=True)
@@ -145,6 +145,7 @@ def _arguments() -> argparse.Namespace:
     state = Path(os.environ.get("KEEPSTATE_VAR") or "var").absolute()
     parser.add_argument("--json", type=Path, help="write the figures to this file")
     parser.add_argument("--rounds", type=int, help="increments (10)")
+    parser.add_argument("--beside", action="append", default=[], choices=PEERS, help="only this peer; may be given again (all)")
     parser.add_argument("--firsts", type=int, default=3, help="first saves (3)")
     parser.add_argument("--restores", type=int, default=3, help="restores of each row (3)")
     parser.add_argument("--moments", type=Path, default=state / "bench" / "moments", help="where the machine's moments are kept; 8 GiB")

@@ -1,6 +1,7 @@
 """`./keepstate prove [GATE...] [--json FILE]`: run the gates, each with its sabotage, and keep the evidence."""
 
 import argparse
+import os
 import sys
 from pathlib import Path
 
@@ -20,6 +21,7 @@ def main() -> int:
     if unknown:
         parser.error(f"no such gate: {', '.join(unknown)}; known are {', '.join(known)}")
     chosen = [file for gate in options.gates or known for file in known[gate]]
+    os.environ.setdefault("KEEPSTATE_CYCLES", "20")
     evidence = ["--gates-json", str(options.json.absolute())] if options.json else []
     return int(pytest.main([*chosen, "-v", "-p", "no:cacheprovider", *evidence]))
 

@@ -66,6 +66,6 @@ def test_a_worker_killed_during_a_resume_loses_nothing(gate_room: Room, subject:
 def test_gate_2b_fails_when_nobody_takes_up_lost_work(tmp_path: Path) -> None:
     with room(tmp_path, sabotage="nobody_takes_up_lost_work") as sabotaged:
         subject = sabotaged.start()
-        sabotaged.client = replace(sabotaged.client, wait_seconds=15)
+        sabotaged.client = replace(sabotaged.client, wait_seconds=10)
         with pytest.raises(TimeoutError):
             prove_crash_in_save(sabotaged, subject, "stopped", {})
