@@ -4,11 +4,17 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 import pytest
+from hypothesis import settings
 
 from tests.support.outside_data import remove_below
 
 if TYPE_CHECKING:
     from tests.support.seaweed import S3Server
+
+
+settings.register_profile("suite", max_examples=40)  # the whole suite has a quarter of an hour; other examples are drawn in each run
+settings.register_profile("thorough", max_examples=1000)  # pytest --hypothesis-profile=thorough
+settings.load_profile("suite")
 
 
 @pytest.fixture(scope="session", autouse=True)

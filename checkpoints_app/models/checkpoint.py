@@ -48,7 +48,13 @@ class Checkpoint(models.Model):
     published_at = models.DateTimeField(null=True, blank=True)
 
     class Meta:
-        indexes = [models.Index(fields=["session", "-created_at", "-id"], name="checkpoint_of_session")]
+        indexes = [
+            models.Index(fields=["session", "-created_at", "-id"], name="checkpoint_of_session"),
+            # which checkpoints have an image, asked by every host for each that it has assembled
+            models.Index(fields=["memory_root"], name="checkpoint_memory", condition=~models.Q(memory_root="")),
+            models.Index(fields=["disk_root"], name="checkpoint_disk", condition=~models.Q(disk_root="")),
+            models.Index(fields=["content_digest"], name="checkpoint_content", condition=~models.Q(content_digest="")),
+        ]
 
     def __str__(self) -> str:
         return self.id

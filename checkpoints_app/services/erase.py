@@ -20,7 +20,7 @@ from checkpoints_app.services import storage
 from checkpoints_app.states import PACK_UNSETTLED, CheckpointState, ManifestState, PackState
 from checkpoints_app.store import ObjectExistsError
 from checkpoints_app.store.backends.backend import Step, no_step
-from checkpoints_app.store.bitmap import decode_units, union
+from checkpoints_app.store.bitmap import union
 from checkpoints_app.store.names import erased_mark_key
 from sessions_app.models import Session
 
@@ -108,7 +108,7 @@ def _restate(rows: list[Pack]) -> None:
         left[pack_id].append(units)
     becoming: dict[PackState, list[str]] = {}
     for row in rows:
-        state = packs.state_of(union(left[row.id], row.unit_count), decode_units(row.units, row.unit_count))
+        state = packs.state_of(union(left[row.id], row.unit_count), packs.listed_units(row))
         if state is not None and row.state != PackState.CONDEMNED:
             becoming.setdefault(state, []).append(row.id)
     for state, ids in becoming.items():

@@ -8,14 +8,16 @@ from collections.abc import Iterator
 import numpy as np
 
 from checkpoints_app.models import Pack
-from checkpoints_app.services import key, storage
+from checkpoints_app.services import key, storage, twins
 from checkpoints_app.services import pack as packs
 from checkpoints_app.services.pack import Healing
 from checkpoints_app.states import PackState
 from checkpoints_app.store import AccountKeys, IntegrityError, MissingObjectError, load_pack_index
+from checkpoints_app.store.extents import Int64s
 from checkpoints_app.store.ids import Ids
-from checkpoints_app.store.packs import PackIndex
+from checkpoints_app.store.packs import Layout, PackIndex
 from checkpoints_app.store.scan import read_good_units, read_listing, scan_pack
+from checkpoints_app.store.seal import Rewriting
 
 _LOOKED_THROUGH = 4096  # packs, the newest first: 64 GiB of content
 
@@ -24,13 +26,13 @@ def heal(row: Pack) -> int:
     """Rewrite the pack with whatever content can be had for its bad units; returns for how many. BackendError, Busy.
 
     Nothing is rewritten while nothing can be had: damaged bytes stay for whoever may read them better. A pack whose object is missing, or
-    whose table is damaged, does not say what it held, and stays as it is.
+    whose table is damaged, is written anew only as a whole: there what it held must be known and found again for every unit.
     """
     keys = key.keys_to_read(row.account_id)
     try:
         index = read_listing(storage.backend(), keys, row.account_id, row.id, row.generation)
     except (IntegrityError, MissingObjectError):
-        return 0
+        return _heal_untold(row, keys)
     good = scan_pack(storage.backend(), keys, row.account_id, row.id, row.generation, row.unit_count).good
     wanted = np.flatnonzero(packs.live_units(row) & ~good)
     found = _content(row, keys, index.listed_ids(wanted))
@@ -39,15 +41,42 @@ def heal(row: Pack) -> int:
     return len(found)
 
 
+def _heal_untold(row: Pack, keys: AccountKeys) -> int:
+    wanted = np.flatnonzero(packs.live_units(row))
+    ids = twins.ids_of(row, keys, wanted)
+    if ids is None:
+        return 0
+    found = _content(row, keys, ids)
+    if len(found) < len(wanted):
+        return 0
+    replacements = {int(wanted[at]): content for at, content in found.items()}
+    packs.settle(row.id, healing=Healing(replacements, _as_if_listed(row, wanted, ids)))
+    return len(found)
+
+
+def _as_if_listed(row: Pack, wanted: Int64s, ids: Ids) -> PackIndex:
+    """What the pack's table would say if all of these units were lost."""
+    nothing = np.empty(0, np.int64)
+    return PackIndex(
+        pack_id=row.id,
+        ids=ids[:0],
+        codecs=np.empty(0, np.uint8),
+        first_units=np.zeros(1, np.int64),
+        offsets=np.zeros(1, np.int64),
+        rewriting=Rewriting(row.generation, b"") if row.generation else None,
+        layout=Layout(row.unit_count, nothing, wanted, ids),
+    )
+
+
 def _content(row: Pack, keys: AccountKeys, ids: Ids) -> dict[int, bytes]:
     """Content for these ids, by their place among them, as far as other packs have it."""
     found: dict[int, bytes] = {}
+    missing = np.arange(len(ids))
     for table in _other_tables(row, keys):
-        missing = np.array([at for at in range(len(ids)) if at not in found], np.int64)
         if not len(missing):
             break
-        for at, content in _from_table(row.account_id, keys, table, ids[missing]):
-            found[int(missing[at])] = content
+        found |= {int(missing[at]): content for at, content in _from_table(row.account_id, keys, table, ids[missing])}
+        missing = np.array([at for at in missing.tolist() if at not in found], np.int64)
     return found
 
 
@@ -61,10 +90,22 @@ def _other_tables(row: Pack, keys: AccountKeys) -> Iterator[PackIndex]:
 
 
 def _from_table(account_id: str, keys: AccountKeys, table: PackIndex, ids: Ids) -> Iterator[tuple[int, bytes]]:
-    for at in range(len(ids)):
-        candidates = np.flatnonzero(table.ids[:, 0] == ids[at, 0])
-        same = candidates[(table.ids[candidates] == ids[at]).all(axis=1)]
-        if len(same):
-            content, good = read_good_units(storage.backend(), keys, account_id, table, table.layout.numbers[same[:1]])
-            if good[0]:
-                yield at, content[0].tobytes()
+    """Each frame of the pack that has one of these is read once."""
+    positions = _positions(table, ids)
+    at = np.flatnonzero(positions >= 0)
+    numbers, where = np.unique(table.layout.numbers[positions[at]], return_inverse=True)
+    if len(at):
+        content, good = read_good_units(storage.backend(), keys, account_id, table, numbers)
+        for place, number in zip(at.tolist(), where.tolist(), strict=True):
+            if good[number]:
+                yield place, content[number].tobytes()
+
+
+def _positions(table: PackIndex, ids: Ids) -> Int64s:
+    """Where these ids stand in the pack's table; -1 for one that is not there."""
+    if not len(table.ids):
+        return np.full(len(ids), -1, np.int64)
+    order = np.argsort(table.ids[:, 0], kind="stable")
+    at = np.searchsorted(table.ids[order, 0], ids[:, 0])
+    candidates = order[np.minimum(at, len(order) - 1)]
+    return np.where((table.ids[candidates] == ids).all(axis=1), candidates, -1)

@@ -62,7 +62,12 @@ def reconsider_holders(pack_id: str) -> list[str]:
 def reconsider(checkpoint_ids: Any) -> list[str]:
     """Each is read as far as its roots first: what was refused for another reason than a damaged object stays refused."""
     corrupt = Checkpoint.objects.filter(id__in=list(checkpoint_ids), state=CheckpointState.CORRUPT).order_by("id")
-    return [row.id for row in corrupt if _reads(row) and _published_again(row.id)]
+    return [row.id for row in corrupt if not _known_bad(row) and _reads(row) and _published_again(row.id)]
+
+
+def _known_bad(checkpoint: Checkpoint) -> bool:
+    """As far as the rows tell, before anything is read for it."""
+    return _needs_something_bad(checkpoint, list(Pack.objects.filter(edges__checkpoint=checkpoint)))
 
 
 def _reads(checkpoint: Checkpoint) -> bool:

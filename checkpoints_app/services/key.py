@@ -105,6 +105,8 @@ def _ensure_stored(row: AccountKey, root: SecretKey) -> None:
             storage.backend().put_if_absent(account_key_key(row.account_id, row.generation), [bytes(row.wrapped)])
         except ObjectExistsError:
             found = read_stored(row.account_id, row.generation)
+        if AccountKey.objects.filter(account_id=row.account_id, generation__gt=row.generation).exists():
+            storage.delete_object(account_key_key(row.account_id, row.generation))  # a rotation had removed it
     if found is not None and found != bytes(row.wrapped) and not _is_wrapping_of(row.account_id, found, root):
         raise IntegrityFailed(
             "The store holds another content key for this account than the database. Nothing was saved.",

@@ -13,7 +13,7 @@ from itertools import islice
 from django.db.models.functions import Now
 
 from checkpoints_app.models import AccountKey, ErasureReceipt, Manifest, OrphanObject, Pack, Sweep
-from checkpoints_app.services import storage, sweeps
+from checkpoints_app.services import storage, sweeps, verify
 from checkpoints_app.states import PACK_UNSETTLED
 from checkpoints_app.store import MissingObjectError, ObjectExistsError, StoreError
 from checkpoints_app.store.backends.backend import Listed
@@ -36,9 +36,8 @@ def sweep() -> Sweep:
         _remember(orphans, quarantined)
         for found in OrphanObject.objects.filter(quarantined_at__isnull=True, first_seen_at__lt=Now() - UNTOUCHED).order_by("key"):
             row.report["quarantined"] += _quarantine(found)
-        for found in OrphanObject.objects.filter(quarantined_at__isnull=False).order_by("key"):
-            if not unknown([found.key]):
-                row.report["put_back"] += _put_back(found)
+        for found in _named_again():
+            row.report["put_back"] += _put_back(found)
         for found in OrphanObject.objects.filter(quarantined_at__lt=Now() - QUARANTINED).order_by("key"):
             row.report["deleted"] += _delete(found)
     row.refresh_from_db()
@@ -143,9 +142,18 @@ def _quarantine(found: OrphanObject) -> bool:
     return moved
 
 
+def _named_again() -> Iterator[OrphanObject]:
+    """What lies in quarantine and a row names now."""
+    lying = OrphanObject.objects.filter(quarantined_at__isnull=False).order_by("key").iterator()
+    while batch := list(islice(lying, _BATCH)):
+        nobodys = set(unknown([found.key for found in batch]))
+        yield from (found for found in batch if found.key not in nobodys)
+
+
 def _put_back(found: OrphanObject) -> bool:
-    moved = _move(QUARANTINE + found.key, found.key)
-    if moved:
+    moved, name = _move(QUARANTINE + found.key, found.key), parse_key(found.key)
+    if moved and name is not None:
+        verify.look_soon(name.word, name.object_id)  # a sweep that missed it has called it lost
         log.warning("an object was put back from quarantine: a row names it", extra={"key": found.key})
         OrphanObject.objects.filter(key=found.key).delete()
     return moved

@@ -21,7 +21,7 @@ from checkpoints_app.services import integrity, key, locks, storage
 from checkpoints_app.states import PackState
 from checkpoints_app.store import IntegrityError, MissingObjectError
 from checkpoints_app.store.backends.backend import Step, no_step
-from checkpoints_app.store.bitmap import UnitSet, decode_units, encode_units, union
+from checkpoints_app.store.bitmap import UnitSet, as_set, decode_units, encode_units, union
 from checkpoints_app.store.packs import PackIndex
 from checkpoints_app.store.rewrite import RewrittenPack, rewrite_pack
 from checkpoints_app.store.scan import read_listing
@@ -51,14 +51,20 @@ class _Decision:
 
 @dataclass(frozen=True)
 class Healing:
-    """Content for units that are damaged or lost, by unit number."""
+    """Content for units that are damaged or lost, by unit number; and what the pack held, where it does not tell that itself."""
 
     replacements: Mapping[int, bytes] = field(default_factory=dict)
+    index: PackIndex | None = None
 
 
 def live_units(pack: Pack) -> UnitSet:
     """The units that any checkpoint needs."""
     return union(PackEdge.objects.filter(pack_id=pack.id).values_list("units", flat=True), pack.unit_count)
+
+
+def listed_units(pack: Pack) -> UnitSet:
+    """The units that its object names: those with content there, and those that it lists as lost."""
+    return decode_units(pack.units, pack.unit_count) | decode_units(pack.bad, pack.unit_count)
 
 
 def settle(pack_id: str, *, healing: Healing | None = None, step: Step = no_step, wait_seconds: float = WAIT_SECONDS) -> Settled:
@@ -89,7 +95,7 @@ def _decide(pack_id: str, *, heal: bool) -> _Decision | None:
         if row is None:
             return None
         live = live_units(row)
-        dead = decode_units(row.units, row.unit_count) & ~live
+        dead = listed_units(row) & ~live
         if not live.any():
             Pack.objects.filter(id=row.id).update(state=PackState.CONDEMNED)
             return _Decision(row, live, "delete")
@@ -113,31 +119,39 @@ def _delete(row: Pack, done: Settled, step: Step) -> None:
 def _rewrite(decision: _Decision, healing: Healing, done: Settled, step: Step) -> None:
     row = decision.row
     keys, backend = key.keys_to_read(row.account_id), storage.backend()
-    index = _listing(row)
-    if index is None:
+    index = healing.index or _best_listing(row)
+    if index is None or not (wanted := decision.live & _listed(index, row.unit_count)).any():
         _give_up(decision)
         return
-    made = rewrite_pack(
-        backend, keys, row.account_id, index, row.reserved_generation, decision.live, replacements=healing.replacements, step=step
-    )
-    if _move(row, made):
+    made = rewrite_pack(backend, keys, row.account_id, index, row.reserved_generation, wanted, replacements=healing.replacements, step=step)
+    if _move(row, made, decision.live & ~made.units):
         step("pack_moved")
         done.rewritten, done.freed_bytes = True, done.freed_bytes + max(0, row.stored_bytes - made.stored_bytes)
 
 
-def _listing(row: Pack) -> PackIndex | None:
-    """What the pack's object lists; None if, looked at twice, it does not tell."""
+def _listed(index: PackIndex, unit_count: int) -> UnitSet:
+    return as_set(np.concatenate((index.layout.numbers, index.layout.lost)), unit_count)
+
+
+def _best_listing(row: Pack) -> PackIndex | None:
+    """What the pack's object lists; or that of a rewrite which died before the row moved to it, where only that one tells."""
+    later = range(row.reserved_generation - 1, row.generation, -1)
+    return next((found for generation in (row.generation, *later) if (found := _listing(row, generation)) is not None), None)
+
+
+def _listing(row: Pack, generation: int) -> PackIndex | None:
+    """What that generation lists; None if, looked at twice, it does not tell."""
     keys = key.keys_to_read(row.account_id)
     for _ in range(2):
         try:
-            return read_listing(storage.backend(), keys, row.account_id, row.id, row.generation)
+            return read_listing(storage.backend(), keys, row.account_id, row.id, generation)
         except (IntegrityError, MissingObjectError) as error:
             storage.require_present(row.account_id)
             log.error("a pack cannot be read", extra={"pack_id": row.id, "reason": str(error)})
     return None
 
 
-def _move(row: Pack, made: RewrittenPack) -> bool:
+def _move(row: Pack, made: RewrittenPack, lost: UnitSet) -> bool:
     """False if the row is not as it was decided on: the object that was made is cleared away with the others."""
     with transaction.atomic():
         now = Pack.objects.select_for_update().filter(id=row.id, state=PackState.REWRITING, generation=row.generation).first()
@@ -146,11 +160,11 @@ def _move(row: Pack, made: RewrittenPack) -> bool:
         Pack.objects.filter(id=row.id).update(
             generation=made.generation,
             units=encode_units(made.units),
-            bad=encode_units(made.lost),
+            bad=encode_units(lost),
             stored_bytes=made.stored_bytes,
         )
-        if made.lost.any():
-            integrity.mark_needing(now, made.lost, "a unit of it is damaged")
+        if lost.any():
+            integrity.mark_needing(now, lost, "a unit of it is damaged")
         return True
 
 
@@ -170,7 +184,7 @@ def _clear(row: Pack, step: Step) -> None:
     """Delete every generation but the row's own; that one too, where it holds nothing that can be read."""
     empty = not bytes(row.units)
     for generation in range(row.cleared_generation, row.reserved_generation + 1):
-        if generation != row.generation or (empty and _listing(row) is None):
+        if generation != row.generation or (empty and _listing(row, generation) is None):
             storage.delete_pack(row.account_id, row.id, generation)
             step("pack_object_deleted")
 
@@ -182,15 +196,15 @@ def _close(row: Pack) -> None:
             return
         live = live_units(now)
         bad = decode_units(now.bad, now.unit_count) & live
-        if (decode_units(now.units, now.unit_count) & ~live).any() or not live.any():
+        if (listed_units(now) & ~live).any() or not live.any():
             return  # more became dead meanwhile: another round
         state = PackState.CORRUPT if bad.any() else PackState.LIVE
         Pack.objects.filter(id=row.id).update(state=state, bad=encode_units(bad), cleared_generation=now.generation)
     integrity.reconsider_holders(row.id)
 
 
-def state_of(live: UnitSet, units: UnitSet) -> PackState | None:
+def state_of(live: UnitSet, listed: UnitSet) -> PackState | None:
     """What the loss of an edge makes of a pack: nothing (None), or the beginning of its end."""
     if not live.any():
         return PackState.CONDEMNED
-    return PackState.REWRITING if bool(np.any(units & ~live)) else None
+    return PackState.REWRITING if bool(np.any(listed & ~live)) else None

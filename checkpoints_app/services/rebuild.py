@@ -154,8 +154,10 @@ def _rows_of(account_id: str, manifests: Mapping[str, StoredManifest]) -> dict[s
 def _packs(account_id: str, keys: AccountKeys, needed: Iterable[str], objects: AccountObjects, done: Rebuilt) -> None:
     for pack_id in needed:
         row = Pack.objects.filter(id=pack_id).first()
-        generations = objects.packs.get(pack_id) or _unlisted(account_id, pack_id, row)
-        if row is not None and row.generation in generations and row.account_id == account_id:
+        generations = objects.packs.get(pack_id, {})
+        if not generations or (row is not None and row.generation not in generations):
+            generations = generations | _unlisted(account_id, pack_id, row)
+        if row is not None and row.generation in generations and row.account_id == account_id and bytes(row.units):
             continue
         index = _newest(account_id, keys, pack_id, generations)
         _pack_row(account_id, pack_id, index, generations)
@@ -163,7 +165,7 @@ def _packs(account_id: str, keys: AccountKeys, needed: Iterable[str], objects: A
 
 
 def _unlisted(account_id: str, pack_id: str, row: Pack | None) -> dict[int, int]:
-    """A listing may end early and not say so: what it left out is looked for where it was last, before it is called missing."""
+    """A listing may end early and not say so, or be old by now: what it lacks is looked for where the row says, before it is missing."""
     generation = row.generation if row else 0
     try:
         return {generation: storage.backend().size(object_key(account_id, Kind.PACK, pack_id, generation))}
@@ -202,10 +204,11 @@ def _pack_row(account_id: str, pack_id: str, index: PackIndex | None, generation
 
 
 def _edges(checkpoint_id: str, account_id: str, stored: StoredManifest, sizes: Mapping[str, int]) -> None:
-    """Exactly what the manifest says."""
+    """Exactly what the manifest says; nothing for a checkpoint of which an erasure has begun meanwhile."""
     line = [stored.manifest_id, *stored.ancestors]
     with transaction.atomic():
-        Checkpoint.objects.select_for_update().get(id=checkpoint_id)
+        if Checkpoint.objects.select_for_update(no_key=True).get(id=checkpoint_id).state not in _KEPT:
+            return
         PackEdge.objects.filter(checkpoint_id=checkpoint_id).delete()
         needs = sorted(encoded_needs(stored).items())
         PackEdge.objects.bulk_create([PackEdge(checkpoint_id=checkpoint_id, pack_id=pack_id, units=units) for pack_id, units in needs])
@@ -223,12 +226,15 @@ def _settle_states(account_id: str, needed: Iterable[str], done: Rebuilt) -> Non
         with transaction.atomic():
             now = Pack.objects.select_for_update().get(id=row.id)
             live = packs.live_units(now)
+            listed = packs.listed_units(now)
             bad = live & (decode_units(now.bad, now.unit_count) | ~decode_units(now.units, now.unit_count))
             Pack.objects.filter(id=row.id).update(bad=encode_units(bad))
             if bad.any():
                 done.corrupt += len(integrity.mark_needing(now, bad, "it does not hold units that are needed"))
                 Pack.objects.filter(id=row.id, state=PackState.LIVE).update(state=PackState.CORRUPT)
-            if (decode_units(now.units, now.unit_count) & ~live).any():
-                Pack.objects.filter(id=row.id).update(state=PackState.REWRITING)
+            if not live.any() or (listed & ~live).any():
+                Pack.objects.filter(id=row.id).update(state=PackState.REWRITING, bad=encode_units(bad | (listed & ~live)))
+        if not bad.any():
+            integrity.reconsider_holders(row.id)
         if Pack.objects.filter(id=row.id, state=PackState.REWRITING).exists():
             packs.settle(row.id)

@@ -6,9 +6,8 @@ does not answer ends the run and judges nothing.
 
 import logging
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from datetime import timedelta
-from typing import Any
 
 from django.conf import settings
 from django.db.models import Exists, OuterRef, Q, QuerySet
@@ -25,7 +24,7 @@ log = logging.getLogger(__name__)
 
 NAME = "scrub"
 _BATCH = 64
-_TOLD = 100  # bad objects that a report names
+_TOLD = 100  # of a kind, that a report names
 
 Progress = Callable[[Sweep], None]
 
@@ -49,7 +48,7 @@ def run(
             over_budget = budget_bytes is not None and row.bytes_done >= budget_bytes
             if over_budget or (deadline is not None and time.monotonic() > deadline):
                 break
-        _heal_others(row)
+        _heal_others(row, deadline)
     row.refresh_from_db()
     return row
 
@@ -103,18 +102,24 @@ def _judge(row: Sweep, one: Pack | Manifest) -> None:
 def _tell(row: Sweep, one: Pack | Manifest, verdict: Verdict) -> None:
     if not verdict.good:
         log.error("a stored object is bad", extra={"object_id": one.id, "reason": verdict.problem, "checkpoints": verdict.corrupted})
-        if len(row.report["bad"]) < _TOLD:
-            row.report["bad"].append(verdict.problem)
-    row.report["corrupted"] += verdict.corrupted
-    row.report["healed"] += verdict.healed
+        _report(row, "bad", [verdict.problem])
+    _report(row, "corrupted", verdict.corrupted)
+    _report(row, "healed", verdict.healed)
 
 
-def _heal_others(row: Sweep) -> None:
-    """Packs that were bad before this run: tried when something was saved since they were looked at last."""
+def _report(row: Sweep, kind: str, more: Iterable[str]) -> None:
+    """The row is written after each object: it names the first ones, and the states of the checkpoints say all."""
+    row.report[kind] = [*row.report[kind], *more][:_TOLD]
+
+
+def _heal_others(row: Sweep, deadline: float | None) -> None:
+    """Packs that were bad before this run, one at least: tried when something was saved since they were looked at last."""
     newer = Pack.objects.filter(account_id=OuterRef("account_id"), state=PackState.LIVE, created_at__gt=OuterRef("verified_at"))
     for corrupt in Pack.objects.filter(Exists(newer), state=PackState.CORRUPT).order_by("verified_at", "id")[:_BATCH]:
         _heal(row, corrupt)
         Pack.objects.filter(id=corrupt.id, verified_at=corrupt.verified_at).update(verified_at=Now())
+        if deadline is not None and time.monotonic() > deadline:
+            return
 
 
 def _heal(row: Sweep, pack: Pack | None) -> None:
@@ -122,10 +127,10 @@ def _heal(row: Sweep, pack: Pack | None) -> None:
         return
     try:
         if heal.heal(pack):
-            row.report["healed"] += _healed(pack)
+            _report(row, "healed", _healed(pack))
     except Busy:
         log.info("a bad pack is being erased or rewritten", extra={"pack_id": pack.id})
 
 
-def _healed(pack: Pack) -> list[Any]:
+def _healed(pack: Pack) -> list[str]:
     return [] if Pack.objects.filter(id=pack.id, state=PackState.CORRUPT).exists() else [f"pack {pack.id}"]

@@ -105,7 +105,7 @@ def refused(checkpoint: Checkpoint, error: BaseException, *, source: str) -> Non
     """
     word, object_id = _named_by(error)
     if isinstance(error, MissingObjectError):
-        _have_looked_at(word, object_id)
+        look_soon(word, object_id)
         return
     checkpoints.mark_corrupt(checkpoint, str(error), source=source)
     try:
@@ -119,11 +119,13 @@ def refused(checkpoint: Checkpoint, error: BaseException, *, source: str) -> Non
         return
 
 
-def _have_looked_at(word: str, object_id: str) -> None:
-    """It is due now, and not late."""
-    for row in (Pack.objects if word == "pack" else Manifest.objects).filter(id=object_id):
-        at_latest = Now() - due()
-        type(row).objects.filter(id=row.id, verified_at__gt=at_latest).update(verified_at=at_latest)
+def look_soon(word: str, object_id: str) -> None:
+    """Have the sweep verify the pack or manifest of that id next: it is due then, and not late."""
+    at_latest = Now() - due()
+    if word == "pack":
+        Pack.objects.filter(id=object_id, verified_at__gt=at_latest).update(verified_at=at_latest)
+    elif word == "manifest":
+        Manifest.objects.filter(id=object_id, verified_at__gt=at_latest).update(verified_at=at_latest)
 
 
 def due() -> timedelta:

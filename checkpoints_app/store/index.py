@@ -131,4 +131,6 @@ class UnitIndex(UnitTable):
             prefixes, positions = np.concatenate((older[0], prefixes)), np.concatenate((older[1], positions))
         order = np.argsort(prefixes, kind="stable")  # older positions first among equals
         run = prefixes[order], positions[order]
-        self._sorted.append((spill.copy(run[0]), spill.copy(run[1])) if len(order) * 2 > _RUN_UNITS else run)
+        if len(order) * 2 > _RUN_UNITS:  # it will not grow any more
+            run = spill.copy(run[0], in_memory=0), spill.copy(run[1], in_memory=0)
+        self._sorted.append(run)

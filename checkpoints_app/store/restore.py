@@ -16,14 +16,15 @@ from .ids import UNIT_BYTES, unit_ids
 from .keys import AccountKeys
 from .manifest import Manifest
 from .names import object_key
-from .packs import PackIndex, decode_frame, opener_of
+from .packs import PackIndex, decode_frames, opener_of
 from .reader import PackIndexes, load_indexes_of, load_pack_indexes, verify_root
 from .seal import Kind
 from .threads import thread_pool
 
 Sink = Callable[[int, memoryview], None]  # first unit, bytes; called by several threads at once, never twice for a unit
 
-_READ_BYTES = 2 << 20  # neighbouring frames are read together up to so many bytes
+_READ_BYTES = 1 << 20  # neighbouring frames are read and decoded together up to so many stored bytes
+_READ_FRAMES = 32  # and up to so many frames: 4 MiB plain
 _WINDOW_UNITS = 1 << 19  # 2 GiB of an image are restored at a time: what is known per unit stays below 30 MiB
 _RUN_UNITS = 256  # so many units at most go to the sink at once
 
@@ -132,7 +133,7 @@ class PackReader:
         if not np.array_equal(self.index.ids_by_number[needed], before.ids_by_number[needed]):
             raise opener_of(self.keys, self.account_id, self.index).refusal("it lists other units than the generation before it")
 
-    def _frames(self, sources: Int64s) -> Iterator[tuple[int, bytes, Int64s]]:
+    def _frames(self, sources: Int64s) -> Iterator[tuple[int, memoryview, Int64s]]:
         """Frame after frame: how many of the sources lie in it, its plain units, and which of them the sources are."""
         index, opener = self.index, opener_of(self.keys, self.account_id, self.index)
         positions = index.positions_of(sources)
@@ -142,13 +143,12 @@ class PackReader:
         needed, starts = np.unique(frames, return_index=True)
         ends = np.append(starts[1:], len(frames))
         for first, last in _reads(needed, index.offsets):
-            data = self._read(int(needed[first]), int(needed[last - 1]))
-            for at in range(first, last):
-                frame, skipped = int(needed[at]), int(index.offsets[needed[first]])
-                sealed = data[int(index.offsets[frame]) - skipped : int(index.offsets[frame + 1]) - skipped]
-                plain = decode_frame(opener, index, frame, sealed)
-                within = positions[starts[at] : ends[at]] - index.first_units[frame]
-                self._verify(frame, plain, within)
+            numbers = needed[first:last].tolist()
+            data, skipped = self._read(numbers[0], numbers[-1]), int(index.offsets[numbers[0]])
+            sealed = [data[int(index.offsets[frame]) - skipped : int(index.offsets[frame + 1]) - skipped] for frame in numbers]
+            for at, plain in zip(range(first, last), decode_frames(opener, index, numbers, sealed), strict=True):
+                within = positions[starts[at] : ends[at]] - index.first_units[needed[at]]
+                self._verify(int(needed[at]), plain, within)
                 yield int(ends[at] - starts[at]), plain, within
 
     def _read(self, first: int, last: int) -> memoryview:
@@ -159,9 +159,9 @@ class PackReader:
             raise opener_of(self.keys, self.account_id, index).refusal("it ends within a frame")
         return memoryview(data)
 
-    def _verify(self, frame: int, plain: bytes, within: Int64s) -> None:
+    def _verify(self, frame: int, plain: memoryview, within: Int64s) -> None:
         units = np.unique(within)
-        ids = unit_ids(self.keys.id_key.reveal(), memoryview(plain), (units * UNIT_BYTES).tolist())
+        ids = unit_ids(self.keys.id_key.reveal(), plain, (units * UNIT_BYTES).tolist())
         if not np.array_equal(ids, self.index.ids[self.index.first_units[frame] + units]):
             raise opener_of(self.keys, self.account_id, self.index).refusal(f"a unit of frame {frame} is not the one that its id says")
 
@@ -171,23 +171,22 @@ def _reads(needed: Int64s, offsets: Int64s) -> Iterator[tuple[int, int]]:
     first = 0
     for at in range(1, len(needed) + 1):
         apart = at == len(needed) or needed[at] != needed[at - 1] + 1
-        if apart or offsets[needed[at] + 1] - offsets[needed[first]] > _READ_BYTES:
+        if apart or at - first == _READ_FRAMES or offsets[needed[at] + 1] - offsets[needed[first]] > _READ_BYTES:
             yield first, at
             first = at
 
 
-def _emit(plain: bytes, within: Int64s, targets: Int64s, length_bytes: int, sink: Sink) -> None:
+def _emit(plain: memoryview, within: Int64s, targets: Int64s, length_bytes: int, sink: Sink) -> None:
     order = np.argsort(targets, kind="stable")
     sources, targets = within[order], targets[order]
     units = np.frombuffer(plain, np.uint8).reshape(-1, UNIT_BYTES)
-    view = memoryview(plain)
     bounds = [0, *(np.flatnonzero(np.diff(targets) != 1) + 1).tolist(), len(targets)]
     for begin, end in pairwise(bounds):
         for start in range(begin, end, _RUN_UNITS):
             stop = min(end, start + _RUN_UNITS)
             source, target = int(sources[start]), int(targets[start])
             if (np.diff(sources[start:stop]) == 1).all():
-                data = view[source * UNIT_BYTES : (source + stop - start) * UNIT_BYTES]
+                data = plain[source * UNIT_BYTES : (source + stop - start) * UNIT_BYTES]
             else:
                 data = units[sources[start:stop]].reshape(-1).data
             sink(target, data[: length_bytes - target * UNIT_BYTES])

@@ -37,7 +37,7 @@ class Scan:
 @dataclass(frozen=True, eq=False)
 class _Frame:
     first: int  # position of its first unit
-    plain: bytes
+    plain: memoryview
     good: npt.NDArray[np.bool_]
 
 

@@ -17,7 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 IN_MEMORY_BYTES = 8 << 20  # an array up to this size is an ordinary one
-PIECE_UNITS = 1 << 18  # 1 GiB of an image; 2 MiB of its map
+PIECE_UNITS = 1 << 17  # 512 MiB of an image; 1 MiB of its map
 
 _place: dict[str, Path] = {}
 
@@ -27,11 +27,14 @@ def use_directory(directory: Path) -> None:
     _place["directory"] = directory
 
 
-def empty(shape: int | tuple[int, ...], dtype: npt.DTypeLike) -> npt.NDArray[Any]:
-    """An array with any content. OSError if there is no room for it, now and not when it is written."""
+def empty(shape: int | tuple[int, ...], dtype: npt.DTypeLike, *, in_memory: int = IN_MEMORY_BYTES) -> npt.NDArray[Any]:
+    """An array with any content, outside if it has more than `in_memory` bytes.
+
+    OSError if there is no room for it, now and not when it is written.
+    """
     kind = np.dtype(dtype)
     size = int(np.prod(shape)) * kind.itemsize
-    if size <= IN_MEMORY_BYTES:
+    if size <= in_memory:
         return np.empty(shape, kind)
     directory = _place.get("directory")
     if directory is not None:
@@ -49,9 +52,9 @@ def full(length: int, value: int) -> npt.NDArray[np.int64]:
     return made
 
 
-def copy(array: npt.NDArray[Any], capacity: int | None = None) -> npt.NDArray[Any]:
+def copy(array: npt.NDArray[Any], capacity: int | None = None, *, in_memory: int = IN_MEMORY_BYTES) -> npt.NDArray[Any]:
     """Another array with the same content, and room for so many rows."""
-    made = empty((len(array) if capacity is None else capacity, *array.shape[1:]), array.dtype)
+    made = empty((len(array) if capacity is None else capacity, *array.shape[1:]), array.dtype, in_memory=in_memory)
     for start, piece in pieces(array, made):
         made[start : start + len(piece)] = piece
     return made

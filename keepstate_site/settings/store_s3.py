@@ -9,7 +9,9 @@ from urllib.parse import SplitResult, parse_qsl, urlsplit
 
 from django.core.exceptions import ImproperlyConfigured
 
-_BUCKET = re.compile(r"[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]")
+_BUCKET = re.compile(r"(?=.{3,63}$)(?!\d+\.\d+\.\d+\.\d+$)[a-z0-9]([a-z0-9-]*[a-z0-9])?(\.[a-z0-9]([a-z0-9-]*[a-z0-9])?)*")
+_REGION = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,62}")
+_HOST = re.compile(r"[A-Za-z0-9]([A-Za-z0-9._-]*[A-Za-z0-9])?|[0-9A-Fa-f:.]+")
 _LOCATION = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9._-]*(/[A-Za-z0-9_-][A-Za-z0-9._-]*)*")
 _KNOWN = ("endpoint", "region", "addressing")
 _ADDRESSING = ("auto", "path", "virtual")
@@ -21,18 +23,21 @@ def options(url: SplitResult, credentials: Path) -> dict[str, Any]:
     query = _query(url.query)
     location = url.path.strip("/")
     if not _BUCKET.fullmatch(url.netloc):
-        raise _refused("names no bucket: s3://bucket/prefix, with 3 to 63 of a-z, 0-9, '-' and '.', and without credentials")
+        raise _refused("names no bucket: s3://bucket/prefix, with 3 to 63 of a-z, 0-9, '-' and '.', and without credentials or a port")
     if url.fragment or len(location) > 256 or (location and not _LOCATION.fullmatch(location)):
         raise _refused("has a prefix that is not segments of letters, digits, '.', '_' and '-' (256 in all)")
     endpoint = _endpoint(query.get("endpoint"))
     addressing = query.get("addressing", "path" if endpoint else "auto")
     if addressing not in _ADDRESSING:
         raise _refused(f"has an addressing that is not one of {', '.join(_ADDRESSING)}")
+    region = query.get("region") or os.environ.get("AWS_REGION") or os.environ.get("AWS_DEFAULT_REGION") or "us-east-1"
+    if not _REGION.fullmatch(region):
+        raise _refused("has a region that is not letters, digits, '-' and '_' (or AWS_REGION has)")
     return {
         "bucket_name": url.netloc,
         "location": location,
         "endpoint_url": endpoint,
-        "region_name": query.get("region") or os.environ.get("AWS_REGION") or os.environ.get("AWS_DEFAULT_REGION") or "us-east-1",
+        "region_name": region,
         "addressing_style": addressing,
         "signature_version": "s3v4",
         "file_overwrite": False,
@@ -43,24 +48,32 @@ def options(url: SplitResult, credentials: Path) -> dict[str, Any]:
 
 def _query(text: str) -> dict[str, str]:
     try:
-        pairs = parse_qsl(text, strict_parsing=True) if text else []
+        pairs = parse_qsl(text, strict_parsing=True, keep_blank_values=True) if text else []
     except ValueError:
         raise _refused("has a query that is not name=value&name=value") from None
     names = [name for name, _ in pairs]
     if len(set(names)) < len(names) or not set(names) <= set(_KNOWN):
         raise _refused(f"has a query with other names than {', '.join(_KNOWN)}, or one of them twice")
+    empty = [name for name, value in pairs if not value]
+    if empty:  # of an endpoint that is empty, because a variable was, the work would go to AWS
+        raise _refused(f"has a query in which {empty[0]} is empty")
     return dict(pairs)
 
 
 def _endpoint(text: str | None) -> str | None:
     if text is None:
         return None
-    parts = urlsplit(text)
     if "@" in text:
         raise _refused(
             "has an endpoint with credentials: set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY instead, which are kept out of logs"
         )
-    if parts.scheme not in ("http", "https") or not parts.hostname or parts.path.strip("/") or parts.query or parts.fragment:
+    try:
+        parts = urlsplit(text)
+        host, port = parts.hostname or "", parts.port
+    except ValueError:  # a port that is no number or too large, brackets that do not close
+        parts, host, port = SplitResult("", "", "", "", ""), "", None
+    bare = not (parts.path.strip("/") or "?" in text or "#" in text)
+    if parts.scheme not in ("http", "https") or not _HOST.fullmatch(host) or port == 0 or not bare:
         raise _refused("has an endpoint that is not http://host:port or https://host:port")
     return f"{parts.scheme}://{parts.netloc}"
 

@@ -17,6 +17,7 @@ from tests.bench.ours import IMAGES
 from tests.bench.watched import Watched, watch
 
 PROJECT = Path(__file__).resolve().parents[2]
+PEERS = ("borg-fixed", "borg", "restic", "casync")
 NEEDED = ("restic", "borg", "casync")
 
 
@@ -141,18 +142,18 @@ class Casync(Store):
         return self.repository / f"{number}-{name}.caibx"
 
 
-def stores(root: Path) -> list[Store]:
-    """Ours first. Raises FileNotFoundError, naming what to install, if a peer is not there."""
-    missing = [name for name in NEEDED if shutil.which(name) is None]
-    if missing:
-        raise FileNotFoundError(f"{', '.join(missing)}: not installed. Get them: apt-get install restic borgbackup casync")
-    return [
-        Ours("ours", root / "ours"),
+def stores(root: Path, beside: Sequence[str] = ()) -> list[Store]:
+    """Ours first, then the peers that are named, or all. Raises FileNotFoundError, naming what to install, if one is not there."""
+    peers = [
         Borg("borg, fixed 64 KiB chunks", root / "borg-fixed", options=("--sparse", "--chunker-params", "fixed,65536")),
         Borg("borg", root / "borg"),
         Restic("restic", root / "restic"),
         Casync("casync", root / "casync"),
     ]
+    missing = [name for name in NEEDED if shutil.which(name) is None]
+    if missing:
+        raise FileNotFoundError(f"{', '.join(missing)}: not installed. Get them: apt-get install restic borgbackup casync")
+    return [Ours("ours", root / "ours"), *(peer for peer in peers if not beside or peer.root.name in beside)]
 
 
 def versions() -> list[str]:

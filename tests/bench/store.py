@@ -5,20 +5,22 @@ import filecmp
 import os
 import shutil
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from tests.bench import store_large
 from tests.bench.moments import Moment, moments
 from tests.bench.ours import IMAGES
-from tests.bench.peers import Ours, Store, stores, versions
+from tests.bench.peers import PEERS, Ours, Store, stores, versions
 from tests.bench.report import Row, publish, row
+from tests.bench.watched import Watched
 
 METHOD = (
-    "Memory (2 GiB) and disk (4 GiB) of a real agent's machine at {moments} moments, taken once (tests/bench/moments.py). Each moment is "
-    "saved by every program in turn; then the last is restored by each, on one core and on two, and compared with what was saved. "
-    "Programs are timed whole, from start to exit, but for the rows that say otherwise. A peer reads the files; ours the data of the "
-    "sparse files at the first save, and then, as the product does, the units that were written. Ours and borg sync what they write. The "
+    "Memory (2 GiB) and disk (4 GiB) of a real agent's machine at {moments} moments, taken once (tests/bench/moments.py). First saves go "
+    "into empty repositories, every program in turn; then each moment is saved by every program in turn; then the last is "
+    "restored by each, on one core and on two, and compared with what was saved. Programs are timed whole, from start to exit, but for "
+    "the rows that say otherwise. A peer reads the files; ours the data of the sparse files at the first save, and then, "
+    "as the product does, the units that were written. Ours and borg sync what they write. The "
     "page cache is warm. Load average {load[0]:.1f} before, {load[1]:.1f} after. {versions}."
 )
 MIB = 1 << 20
@@ -30,16 +32,17 @@ def main() -> int:
     taken = moments(options.moments, (options.rounds or 10) + 1, options.images)
     before = os.getloadavg()[0]
     with tempfile.TemporaryDirectory(prefix="keepstate-bench-", dir=options.scratch) as scratch:
-        measured = stores(Path(scratch))
+        measured = stores(Path(scratch), options.beside)
         ours = measured[0]
         assert isinstance(ours, Ours)
+        firsts = _first_saves(Path(scratch), taken[0], options.firsts, options.beside)
         for store in measured:
             store.prepare()
         for number, moment in enumerate(taken):
             for store in measured:
                 done = store.save(number, moment)
                 print(f"moment {number:2} {store.name:26} {done.seconds:8.2f} s {done.cpu_seconds:8.2f} s of processor", flush=True)
-        rows = [*_saves(measured, taken), *_increments(measured, taken), *_memory(measured)]
+        rows = [*_saves(measured, taken, firsts), *_increments(measured, taken), *_memory(measured)]
         rows += _restores(measured, taken, Path(scratch) / "restored", options.restores)
         rows += _part(ours, taken)
         rows += store_large.rows(Path(scratch))
@@ -47,15 +50,27 @@ def main() -> int:
     return publish("store", method, rows, options.json)
 
 
-def _saves(measured: Sequence[Store], taken: Sequence[Moment]) -> list[Row]:
-    seconds = {store.name: store.saves[0].seconds for store in measured}
+def _first_saves(scratch: Path, moment: Moment, times: int, beside: Sequence[str]) -> dict[str, list[Watched]]:
+    """Of each program in turn, each time into a repository of its own."""
+    found: dict[str, list[Watched]] = {}
+    for number in range(times):
+        for store in stores(scratch / f"first-{number}", beside):
+            store.prepare()
+            found.setdefault(store.name, []).append(store.save(0, moment))
+            print(f"first save {number} {store.name:26} {found[store.name][-1].seconds:8.2f} s", flush=True)
+        shutil.rmtree(scratch / f"first-{number}")
+    return found
+
+
+def _saves(measured: Sequence[Store], taken: Sequence[Moment], firsts: Mapping[str, Sequence[Watched]]) -> list[Row]:
+    seconds = {name: [one.seconds for one in done] for name, done in firsts.items()}
     data = sum(len(taken[0].written(name)) for name in IMAGES) * 4096 / MIB
-    rate = {name: data / one for name, one in seconds.items()}
+    rate = {name: [data / one for one in values] for name, values in seconds.items()}
     return [
         row("data in the first moment", "MiB", [data]),
-        _beside("first save", "s", {name: [one] for name, one in seconds.items()}, share=0.5),
-        _beside("first save", "MiB/s", {name: [one] for name, one in rate.items()}),
-        _beside("first save, processor", "s", {store.name: [store.saves[0].cpu_seconds] for store in measured}),
+        _beside("first save", "s", seconds, share=0.5),
+        _beside("first save", "MiB/s", rate),
+        _beside("first save, processor", "s", {name: [one.cpu_seconds for one in done] for name, done in firsts.items()}),
         _beside("first save, stored bytes", "MiB", {store.name: [store.bytes_after[0] / MIB] for store in measured}),
     ]
 
@@ -130,6 +145,8 @@ def _arguments() -> argparse.Namespace:
     state = Path(os.environ.get("KEEPSTATE_VAR") or "var").absolute()
     parser.add_argument("--json", type=Path, help="write the figures to this file")
     parser.add_argument("--rounds", type=int, help="increments (10)")
+    parser.add_argument("--beside", action="append", default=[], choices=PEERS, help="only this peer; may be given again (all)")
+    parser.add_argument("--firsts", type=int, default=3, help="first saves (3)")
     parser.add_argument("--restores", type=int, default=3, help="restores of each row (3)")
     parser.add_argument("--moments", type=Path, default=state / "bench" / "moments", help="where the machine's moments are kept; 8 GiB")
     parser.add_argument("--scratch", type=Path, default=None, help="where the repositories go (default: a temporary directory)")

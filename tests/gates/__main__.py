@@ -1,12 +1,14 @@
 """`./keepstate prove [GATE...] [--json FILE]`: run the gates, each with its sabotage, and keep the evidence."""
 
 import argparse
+import os
 import sys
 from pathlib import Path
 
 import pytest
 
 HERE = Path(__file__).parent
+WHOLE = {"KEEPSTATE_CYCLES": "20", "KEEPSTATE_EVERY_STEP": "1"}  # the whole suite is content with less
 
 
 def main() -> int:
@@ -20,6 +22,8 @@ def main() -> int:
     if unknown:
         parser.error(f"no such gate: {', '.join(unknown)}; known are {', '.join(known)}")
     chosen = [file for gate in options.gates or known for file in known[gate]]
+    for name, value in WHOLE.items():
+        os.environ.setdefault(name, value)
     evidence = ["--gates-json", str(options.json.absolute())] if options.json else []
     return int(pytest.main([*chosen, "-v", "-p", "no:cacheprovider", *evidence]))
 

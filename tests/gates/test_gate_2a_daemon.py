@@ -1,5 +1,9 @@
-"""Gate 2a: the daemon carries sessions across kill and resume, twenty times running, and is itself killed on the way."""
+"""Gate 2a: the daemon carries sessions across kill and resume, many times running, and is itself killed on the way.
 
+Twenty times by `./keepstate prove`; eight in the whole suite, which has to end within a quarter of an hour.
+"""
+
+import os
 from pathlib import Path
 from typing import Any
 
@@ -9,7 +13,7 @@ from tests.gates.room import Room, Subject, room
 from tests.support.waiting import until
 
 pytestmark = [pytest.mark.vm, pytest.mark.timeout(400)]
-CYCLES = 20
+CYCLES = int(os.environ.get("KEEPSTATE_CYCLES", "8"))
 
 
 def prove_cycles(opened: Room, subject: Subject, cycles: int, evidence: dict[str, Any]) -> None:
@@ -32,8 +36,10 @@ def prove_cycles(opened: Room, subject: Subject, cycles: int, evidence: dict[str
     assert killed > 0, "the daemon was killed on the way"
 
 
-@pytest.mark.gate("2a", "A session is carried across kill -9 of its hypervisor twenty times running, the worker killed every fourth time")
-def test_twenty_cycles_running_lose_nothing(gate_room: Room, evidence: dict[str, Any]) -> None:
+@pytest.mark.gate(
+    "2a", f"A session is carried across kill -9 of its hypervisor {CYCLES} times running, the worker killed every fourth time"
+)
+def test_many_cycles_running_lose_nothing(gate_room: Room, evidence: dict[str, Any]) -> None:
     subject = gate_room.start()
     prove_cycles(gate_room, subject, CYCLES, evidence)
     subject.delete()

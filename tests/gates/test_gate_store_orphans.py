@@ -10,7 +10,7 @@ from checkpoints_app.models import OrphanObject, Pack
 from checkpoints_app.services import orphans, storage
 from checkpoints_app.store import UnavailableError
 from checkpoints_app.store.names import QUARANTINE
-from tests.gates.erasure import process
+from tests.gates.erasure import process, skewed
 from tests.store_kit import content
 from tests.support.shelf import UNITS, Shelf
 from tests.support.shelf_fixtures import on_each, shelf, store
@@ -20,7 +20,6 @@ __all__ = ["shelf", "store"]
 
 IMAGE = content(UNITS, 1)
 HOUR = 3600
-REFUSED = 1  # a worker's exit status after an error of the store
 ENDINGS = {"unavailable": UnavailableError("broke off"), "denied": PermissionError("denied"), "silent": None}
 
 
@@ -50,7 +49,7 @@ def sweep_with_clock(store: StorePlace, wrong_by: int, sabotage: str = "none") -
         store.shift_times(wrong_by)
         assert process.run("tests.gates.erasure.skewed", str(wrong_by), sabotage) == 0
     else:
-        assert process.run("tests.gates.erasure.skewed", str(wrong_by), sabotage) == REFUSED
+        assert process.run("tests.gates.erasure.skewed", str(wrong_by), sabotage) == skewed.REFUSED
         assert store.keys() == there
         orphans.sweep()
 

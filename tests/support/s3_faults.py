@@ -45,6 +45,17 @@ def cuts_the_body(exchange: Exchange) -> None:
     exchange.give(answer, len(answer.body) // 2)
 
 
+def drips(exchange: Exchange) -> None:
+    """The body comes byte after byte, each in time, for longer than anybody should wait."""
+    answer = exchange.forward()
+    exchange.give(answer, 0)
+    for at in range(len(answer.body)):
+        if exchange.proxy.closing.wait(0.02):
+            return
+        exchange.handler.wfile.write(answer.body[at : at + 1])
+        exchange.handler.wfile.flush()
+
+
 def damages_the_upload(exchange: Exchange) -> None:
     """A bit flips on the way to the server."""
     body = bytearray(exchange.request.body)

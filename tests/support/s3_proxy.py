@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from io import BufferedIOBase
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -53,6 +54,7 @@ class FaultProxy:
     endpoint: str = ""
     requests: list[Request] = field(default_factory=list)
     closing: threading.Event = field(default_factory=threading.Event)
+    _pieces: tuple[int, float] = (1, 0)
     _plans: list[_Planned] = field(default_factory=list)
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
@@ -61,7 +63,22 @@ class FaultProxy:
         with self._lock:
             self._plans.append(_Planned(fault, method, part, times))
 
+    def receive_slowly(self, *, pieces: int, pause: float) -> None:
+        """The bodies of requests from now on are taken in so many pieces, with a pause in seconds before each."""
+        self._pieces = (pieces, pause)
+
+    def receive(self, source: BufferedIOBase, length: int) -> bytes:
+        pieces, pause = self._pieces
+        body = bytearray()
+        while len(body) < length:
+            self.closing.wait(pause)
+            if not (piece := source.read(min(length - len(body), -(-length // pieces)))):
+                break
+            body += piece
+        return bytes(body)
+
     def heal(self) -> None:
+        self._pieces = (1, 0)
         with self._lock:
             self._plans.clear()
             self.requests.clear()
@@ -127,7 +144,7 @@ class _Handler(BaseHTTPRequestHandler):
     server: "_Server"
 
     def _exchange(self) -> None:
-        body = self.rfile.read(int(self.headers.get("Content-Length", 0)))
+        body = self.server.proxy.receive(self.rfile, int(self.headers.get("Content-Length", 0)))
         headers = {name.lower(): value for name, value in self.headers.items()}
         request = Request(self.command, self.path, headers, body)
         self.server.proxy.fault_for(request)(Exchange(self.server.proxy, request, self))

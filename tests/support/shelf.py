@@ -12,7 +12,7 @@ from checkpoints_app.services import dedup, key, pin, publish, storage
 from checkpoints_app.services.publish import Stored
 from checkpoints_app.services.relied import PacksMoved
 from checkpoints_app.states import CheckpointState
-from checkpoints_app.store import UNIT_BYTES, CheckpointWriter, LocalBackend, load_manifest, restore_image, verify_roots
+from checkpoints_app.store import UNIT_BYTES, CheckpointWriter, LocalBackend, PublishedPlan, load_manifest, restore_image, verify_roots
 from checkpoints_app.store.backends.backend import Step, no_step
 from checkpoints_app.store.backends.local import path_of
 from checkpoints_app.store.names import parse_key
@@ -32,6 +32,7 @@ LEASE = Lease(operation_id="op_shelf", token=1, attempt=1, seconds=30)
 class Shelf:
     account: Account
     contents: dict[str, Content] = field(default_factory=dict)  # what each checkpoint must restore to
+    plans: dict[str, PublishedPlan] = field(default_factory=dict)  # what its last save has made
 
     def session(self) -> Session:
         session = session_row(self.account)
@@ -64,7 +65,8 @@ class Shelf:
         written = np.arange(len(memory)) if parent is None else np.flatnonzero((self.contents[parent.id] != memory).any(axis=1))
         with CheckpointWriter(storage.backend(), keys, account_id, before, found.index, step=step) as writer:
             writer.add_image("memory", len(memory) * UNIT_BYTES, None, pages(memory, written))
-            return publish.stored_of(writer.finish(facts_of(row)), found.versions)
+            self.plans[row.id] = writer.finish(facts_of(row))
+            return publish.stored_of(self.plans[row.id], found.versions)
 
     def publish(self, row: Checkpoint, stored: Stored) -> Checkpoint:
         with transaction.atomic():
@@ -81,6 +83,7 @@ class Shelf:
                 break
             except PacksMoved:
                 storage.discard(self.account.id, [pack.id for pack in stored.new_packs], stored.manifest_id)
+        dedup.learn(self.account.id, self.plans[row.id])
         self.contents[row.id] = memory.copy()
         return row
 

@@ -11,7 +11,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from pytest_django.fixtures import Settings
+from django.conf import settings
+from django.test import override_settings
 
 from checkpoints_app.services import storage, storage_s3
 from checkpoints_app.store import packer
@@ -31,23 +32,35 @@ def on_each(local: Iterable[Any], s3: Iterable[Any]) -> list[tuple[Any, ...]]:
     return [(kind, *(one if isinstance(one, tuple) else (one,))) for kind, chosen in ((LOCAL, local), (S3, s3)) for one in chosen]
 
 
+def storages_at(place: StorePlace) -> dict[str, Any]:
+    """The setting as CHECKPOINT_STORE_URL makes it; credentials come from the environment."""
+    return {**settings.STORAGES, "checkpoints": checkpoint_storage(place.url, Path("/no/such/file"))}
+
+
+@contextmanager
+def configured(place: StorePlace) -> Iterator[None]:
+    with override_settings(STORAGES=storages_at(place)):
+        forget_backends()
+        yield
+    forget_backends()
+
+
 def forget_backends() -> None:
     storage.backend.cache_clear()
     storage_s3._opened.cache_clear()
 
 
 @pytest.fixture
-def store(request: pytest.FixtureRequest, settings: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[StorePlace]:
-    """Configured as CHECKPOINT_STORE_URL would, also for the processes that the test starts. At the end it was really used."""
+def store(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[StorePlace]:
+    """Configured, also for the processes that the test starts. At the end it was really used."""
     in_bucket = getattr(request, "param", LOCAL) == S3
-    place = bucket_place(request.getfixturevalue("s3_server"), monkeypatch) if in_bucket else DirectoryPlace(tmp_path / "store")
+    place: StorePlace = DirectoryPlace(tmp_path / "store")
+    if in_bucket:
+        place = bucket_place(request.getfixturevalue("s3_server"), monkeypatch)
     monkeypatch.setenv("CHECKPOINT_STORE_URL", place.url)
-    settings.STORAGES = {**settings.STORAGES, "checkpoints": checkpoint_storage(place.url, tmp_path / "no credentials")}
-    forget_backends()
     monkeypatch.setattr(packer, "PACK_UNITS", PACK_UNITS)
-    with answers_counted() if in_bucket else nullcontext([True]) as answers:
+    with configured(place), answers_counted() if in_bucket else nullcontext([True]) as answers:
         yield place
-    forget_backends()
     assert answers, "the S3 server was never asked"
 
 

@@ -21,7 +21,9 @@ def client_of(place: S3Place, user: str) -> Any:
 
 
 class StorePlace(Protocol):
-    url: str  # as CHECKPOINT_STORE_URL names it
+    @property
+    def url(self) -> str:
+        """As CHECKPOINT_STORE_URL names it."""
 
     def read(self, key: str) -> bytes:
         """The stored bytes."""
@@ -89,8 +91,7 @@ class BucketPlace:
         return bytes(self.client.get_object(**self._where(key))["Body"].read())
 
     def replace(self, key: str, stored: bytes) -> None:
-        kept = self.client.head_object(**self._where(key))["Metadata"]
-        self.client.put_object(**self._where(key), Body=stored, Metadata=kept)
+        self.client.put_object(**self._where(key), Body=stored)
 
     def remove(self, key: str) -> None:
         self.client.delete_object(**self._where(key))

@@ -23,12 +23,12 @@ def evict() -> int:
     """
     sweep_temporary()
     used, newest = in_use(), time.time() - SPARED_SECONDS
-    images = sorted(
-        (found for kind in (files.MEMORY, files.DISK, files.DEVICES) for found in _images(kind)), key=lambda found: found.used_at
+    oldest_first = sorted(
+        (found for kind in (files.MEMORY, files.DISK, files.DEVICES) for found in images(kind)), key=lambda found: found.used_at
     )
-    excess = sum(found.allocated for found in images) - (settings.KEEPSTATE_CACHE_GIB << 30)
+    excess = sum(found.allocated for found in oldest_first) - (settings.KEEPSTATE_CACHE_GIB << 30)
     freed = 0
-    for found in images:
+    for found in oldest_first:
         if freed >= excess:
             break
         if found.path.name not in used and found.used_at < newest and drop_unless_locked(found.path):
@@ -51,20 +51,21 @@ def in_use() -> set[str]:
 
 
 @dataclass(frozen=True)
-class _Image:
+class Image:
     path: Path
     used_at: float
     allocated: int
 
 
-def _images(kind: str) -> Iterator[_Image]:
+def images(kind: str) -> Iterator[Image]:
+    """The finished ones of this host."""
     for path in (cache_directory() / kind).glob("*"):
         if path.suffix == "" and not path.name.startswith("tmp-"):
             try:
                 found = path.stat()
             except FileNotFoundError:
                 continue  # another worker dropped it just now
-            yield _Image(path, found.st_mtime, found.st_blocks * 512)
+            yield Image(path, found.st_mtime, found.st_blocks * 512)
 
 
 def drop_unless_locked(path: Path) -> bool:

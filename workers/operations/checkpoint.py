@@ -160,18 +160,23 @@ def _require_still_wanted(work: Work) -> None:
 
 
 def _published(work: Work, checkpoint: Checkpoint, saved: Saved) -> Saved:
-    """Publish what was saved; while packs that it relies on move under it, the capture is stored again, so many times at most."""
-    for attempt in range(_STORED_AGAIN):
+    """Publish what was saved; while packs that it relies on move under it, the capture is stored again, so many times at most.
+
+    Both errors mean that nothing was published, and that these objects never will be.
+    """
+    attempt = 0
+    while True:
         try:
             _publish(work, checkpoint, saved)
             return saved
-        except PacksMoved as moved:
-            log.info("the save is stored again", extra={"attempt": attempt, "reason": str(moved)})
+        except (PacksMoved, LeaseLost) as error:
             storage.discard(checkpoint.account_id, [pack.id for pack in saved.stored.new_packs], saved.stored.manifest_id)
-            saved = saved.again()
-            crash.reach("stored_again")
-    _publish(work, checkpoint, saved)
-    return saved
+            if isinstance(error, LeaseLost) or attempt == _STORED_AGAIN:
+                raise
+            log.info("the save is stored again", extra={"attempt": attempt, "reason": str(error)})
+        attempt += 1
+        saved = saved.again()
+        crash.reach("stored_again")
 
 
 def _publish(work: Work, checkpoint: Checkpoint, saved: Saved) -> None:

@@ -164,3 +164,7 @@ def names_of(checkpoint: Checkpoint) -> dict[str, str]:
 def disk_name(root: str, image_digest: str) -> str:
     """An assembled disk lies over its image by path, so both are in its name."""
     return f"{root}-{image_digest[:16]}"
+
+
+def disk_root(name: str) -> str:
+    return name.partition("-")[0]

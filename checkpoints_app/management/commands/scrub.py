@@ -11,6 +11,12 @@ from checkpoints_app.services import scrub
 from checkpoints_app.services.locks import Busy
 from checkpoints_app.store import StoreError
 
+_WHAT_TO_DO = (
+    "Damaged units heal by themselves when the same content is saved again. Of a pack that is missing, or whose table is not authentic, "
+    "nobody knows what it held: put it back from a copy of the store and scrub again, or import an export of the checkpoint. "
+    "Until then its checkpoints are refused; sessions can be resumed from their other ones."
+)
+
 
 class Command(BaseCommand):
     help = "Verify stored packs and manifests, least recently verified first; without options those that are due. Exit status 1: bad ones."
@@ -36,6 +42,7 @@ class Command(BaseCommand):
         if row.report["not_judged"]:
             self.stdout.write(f"{row.report['not_judged']} objects were not judged: their accounts' keys do not open.")
         if row.report["bad"]:
+            self.stdout.write(_WHAT_TO_DO)
             sys.exit(1)
 
     def _progress(self, row: Sweep) -> None:

@@ -7,6 +7,7 @@ import datetime as dates
 import sys
 import time
 
+REFUSED = 3  # exit status: the store's server does not accept this clock
 replace = setattr  # of what belongs to the product, in this process alone
 
 
@@ -29,14 +30,18 @@ def main() -> None:
 
     django.setup()
     from checkpoints_app.services import orphans, upkeep
+    from checkpoints_app.store import UnavailableError
 
     if kind == "own_clock":
         from django.db.models import DateTimeField, Value
         from django.utils import timezone
 
         replace(orphans, "Now", lambda: Value(timezone.now(), output_field=DateTimeField()))
-    upkeep.every_minute()
-    orphans.sweep()
+    try:
+        upkeep.every_minute()
+        orphans.sweep()
+    except UnavailableError as error:
+        sys.exit(REFUSED if "clock" in str(error) else 1)
 
 
 if __name__ == "__main__":

@@ -16,6 +16,7 @@ def sabotage(kind: str) -> None:
     from checkpoints_app.models import Pack
     from checkpoints_app.services import erase, pack, storage
     from checkpoints_app.states import PackState
+    from checkpoints_app.store.bitmap import UnitSet
     from checkpoints_app.store.rewrite import RewrittenPack
 
     if kind == "shared_packs_stay_whole":
@@ -25,10 +26,10 @@ def sabotage(kind: str) -> None:
     elif kind == "objects_go_before_the_row_moves":
         move = pack._move
 
-        def cleared_first(row: Pack, made: RewrittenPack) -> bool:
+        def cleared_first(row: Pack, made: RewrittenPack, lost: UnitSet) -> bool:
             storage.delete_pack(row.account_id, row.id, row.generation)
             os.kill(os.getpid(), signal.SIGKILL)
-            return move(row, made)
+            return move(row, made, lost)
 
         replace(pack, "_move", cleared_first)
     elif kind == "ancestors_are_not_kept":

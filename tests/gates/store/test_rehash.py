@@ -14,7 +14,7 @@ MEMORY = content(200)
 
 def compressor_that_errs(monkeypatch: pytest.MonkeyPatch) -> None:
     right = codec.compress
-    monkeypatch.setattr(packs, "compress", lambda plain: right(bytes(plain[:-1]) + bytes([plain[-1] ^ 1])))
+    monkeypatch.setattr(packs, "compress_all", lambda pieces: [right(bytes(plain[:-1]) + bytes([plain[-1] ^ 1])) for plain in pieces])
 
 
 def save_is_refused_or_restores(backend: LocalBackend) -> None:

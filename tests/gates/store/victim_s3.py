@@ -1,6 +1,5 @@
 """What is the S3 backend's own in a victim: a step within an upload, and the faults that the gate must notice."""
 
-import http.client
 from collections.abc import Callable
 from typing import Any
 
@@ -8,22 +7,24 @@ from checkpoints_app.store.backends.s3 import batch, writes
 
 HALF_SENT = "upload_half_sent"  # once per object of some size
 _SOME_SIZE = 50_000
+_SENT_AT_ONCE = 512 << 10
 
 replace = setattr  # of what belongs to the product, in this process alone
 
 
 def watch_uploads(die_at: Callable[[str], None]) -> None:
-    """Bodies go out in two halves with the step between them."""
-    send = http.client.HTTPConnection.send
+    """The step is when half of an object's body was handed to the network."""
+    read = writes._Upload.read
 
-    def in_halves(self: http.client.HTTPConnection, data: Any) -> None:
-        if isinstance(data, bytes) and len(data) > _SOME_SIZE:
-            send(self, data[: len(data) // 2])
+    def watched(self: writes._Upload, size: int = -1) -> bytes:
+        total, before = len(self.getbuffer()), self.tell()
+        piece = read(self, size)
+        sending = 0 < size <= _SENT_AT_ONCE  # whoever hashes it reads more
+        if sending and total > _SOME_SIZE and before < total // 2 <= self.tell():
             die_at(HALF_SENT)
-            data = data[len(data) // 2 :]
-        send(self, data)
+        return piece
 
-    replace(http.client.HTTPConnection, "send", in_halves)
+    replace(writes._Upload, "read", watched)
 
 
 def sabotage(kind: str) -> None:
@@ -34,7 +35,7 @@ def sabotage(kind: str) -> None:
 
         def grow(bucket: Any, key: str, body: bytes, token: str, terms: Any) -> None:
             put(bucket, key, body[: len(body) // 2], token, terms)
-            bucket.client.put_object(**bucket.where(key), Body=body)
+            bucket.client.put_object(**bucket.where(key), Body=writes._Upload(body, bucket.patience.deadline(len(body))))
 
         replace(batch, "put", grow)
     elif kind == "manifest_before_packs":

@@ -98,3 +98,24 @@ def test_an_exchange_that_is_repeated_changes_nothing(shelf: Shelf, settings: Se
     exchanged(settings)
     assert key.rotate().rewrapped == 1
     assert (key.rotate().rewrapped, stored_wrappings(shelf)) == (0, [1])
+
+
+def test_a_save_beside_an_exchange_does_not_put_the_old_wrapping_back(
+    shelf: Shelf, settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It had read the account's row before; the old master key would open the object that it puts."""
+    row = shelf.save(shelf.session(), IMAGE)
+    exchanged(settings)
+    right, rotated = key.read_stored, list[key.Rotated]()
+
+    def after_the_exchange(account_id: str, generation: int) -> bytes | None:
+        if not rotated:
+            rotated.append(key.Rotated(0, 0))
+            key.rotate()
+        return right(account_id, generation)
+
+    monkeypatch.setattr(key, "read_stored", after_the_exchange)
+    key.keys_to_save(shelf.account.id)
+    assert stored_wrappings(shelf) == [1]
+    settings.KEEPSTATE_MASTER_KEY_PREVIOUS = None
+    shelf.assert_whole(row)

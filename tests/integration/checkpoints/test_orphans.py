@@ -3,10 +3,12 @@
 from datetime import timedelta
 
 import pytest
+from django.db import connection
 from django.db.models import F
+from django.test.utils import CaptureQueriesContext
 
-from checkpoints_app.models import AccountKey, Manifest, OrphanObject, Pack
-from checkpoints_app.services import account_erase, orphans, storage
+from checkpoints_app.models import AccountKey, Checkpoint, Manifest, OrphanObject, Pack
+from checkpoints_app.services import account_erase, orphans, scrub, storage
 from checkpoints_app.store import Kind, UnavailableError, object_key
 from checkpoints_app.store.names import QUARANTINE
 from sessions_app.models import Session
@@ -79,7 +81,10 @@ def test_an_object_that_gets_its_row_while_it_is_in_quarantine_is_put_back(shelf
     assert orphans.sweep().report["quarantined"] == 1
     Pack.objects.bulk_create([pack])
     type(edges[0]).objects.bulk_create(edges)
+    scrub.run(everything=True)
+    assert Checkpoint.objects.get(id=kept.id).state == "corrupt"
     assert orphans.sweep().report["put_back"] == 1
+    assert scrub.run().objects_done == 1
     shelf.assert_whole(kept)
 
 
@@ -182,3 +187,20 @@ def test_the_week_begins_again_for_what_lies_in_quarantine_without_a_row(shelf: 
     assert OrphanObject.objects.filter(quarantined_at__isnull=False).count() == 4
     days_pass(8)
     assert orphans.sweep().report["deleted"] == 4
+
+
+def test_what_lies_in_quarantine_costs_no_query_for_each(shelf: Shelf) -> None:
+    shelf.save(shelf.session(), IMAGE)
+
+    def queries() -> int:
+        abandoned(shelf)
+        orphans.sweep()
+        days_pass(2)
+        orphans.sweep()
+        with CaptureQueriesContext(connection) as seen:
+            orphans.sweep()
+        return len(seen)
+
+    few = queries()
+    assert queries() == few
+    assert OrphanObject.objects.filter(quarantined_at__isnull=False).count() == 8

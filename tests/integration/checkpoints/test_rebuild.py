@@ -202,3 +202,35 @@ def test_a_listing_that_fails_changes_nothing(shelf: Shelf, monkeypatch: pytest.
     monkeypatch.undo()
     assert told() == before
     shelf.assert_whole(row)
+
+
+def test_what_is_erased_meanwhile_gets_nothing_back(shelf: Shelf, monkeypatch: pytest.MonkeyPatch) -> None:
+    row = shelf.save(shelf.session(), IMAGE)
+    other = shelf.save(shelf.session(), changed(IMAGE, 0, 20, 2))
+    right = rebuild._packs
+
+    def erased_before(*arguments: object) -> None:
+        erase.erase_checkpoint(row)
+        right(*arguments)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(rebuild, "_packs", erased_before)
+    rebuild.rebuild()
+    assert not row.edges.exists()
+    shelf.assert_whole(other)
+    shelf.assert_exact()
+
+
+def test_a_pack_that_could_not_be_read_is_known_again_by_a_rebuild_that_can(shelf: Shelf) -> None:
+    row = shelf.save(shelf.session(), IMAGE)
+    edge = row.edges.first()
+    assert edge is not None
+    file = shelf.path(object_key(shelf.account.id, Kind.PACK, edge.pack_id))
+    stored = file.read_bytes()
+    file.write_bytes(stored[:60] + bytes([stored[60] ^ 1]) + stored[61:])
+    forget_everything()
+    assert rebuild.rebuild().corrupt == 1
+    file.write_bytes(stored)
+    rebuild.rebuild()
+    shelf.account = Account.objects.get()
+    shelf.assert_whole(Checkpoint.objects.get(id=row.id))
+    shelf.assert_exact()

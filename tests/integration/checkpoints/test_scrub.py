@@ -269,7 +269,9 @@ def test_the_command_tells_what_is_bad_and_exits_with_one(shelf: Shelf, capsys: 
     with pytest.raises(SystemExit) as ended:
         call_command("scrub", "--budget-mib", "100")
     assert ended.value.code == 1
-    assert f"corrupted: {row.id}" in capsys.readouterr().out
+    out = capsys.readouterr().out
+    assert f"corrupted: {row.id}" in out
+    assert "put it back" in out
 
 
 def test_an_account_whose_key_does_not_open_is_not_judged(shelf: Shelf, settings) -> None:
@@ -277,3 +279,13 @@ def test_an_account_whose_key_does_not_open_is_not_judged(shelf: Shelf, settings
     settings.KEEPSTATE_MASTER_KEY = bytes(32)
     assert scrub.run(everything=True).report["not_judged"] == 4
     assert states(row) == ["published"]
+
+
+def test_a_report_names_so_many_at_most_whatever_is_bad(shelf: Shelf, monkeypatch: pytest.MonkeyPatch) -> None:
+    rows = [shelf.save(shelf.session(), content(UNITS, seed)) for seed in (1, 2)]
+    for row in rows:
+        damage_last_frame(shelf, packs_of(row)[0])
+    monkeypatch.setattr(scrub, "_TOLD", 1)
+    told = scrub.run(everything=True).report
+    assert (len(told["bad"]), len(told["corrupted"])) == (1, 1)
+    assert states(*rows) == ["corrupt", "corrupt"]

@@ -1,9 +1,11 @@
 """Delete: final from any state, safe to repeat, and no pack is erased that somebody else holds."""
 
+import os
+
 import pytest
 
 from checkpoints_app.models import Checkpoint, Pack, PackEdge
-from checkpoints_app.services import storage
+from checkpoints_app.services import erase, storage
 from checkpoints_app.store import UnavailableError
 from sessions_app.models import Session
 from sessions_app.services import lease as leases
@@ -21,7 +23,9 @@ from tests.integration.operations.world import (
     scribble,
     succeeded,
 )
+from workers.cache import evict, files
 from workers.host.identity import cache_directory
+from workers.operations.observe import observe
 
 
 def test_it_ends_the_machine_and_erases_every_object_of_the_session(world: World, session: Session) -> None:
@@ -120,3 +124,31 @@ def test_the_assembled_images_of_the_session_leave_this_host_with_it(world: Worl
     names = {path.name for path in cache_directory().glob("*/*") if path.suffix != ".lock"}
     assert not any(name.startswith((row.memory_root, row.content_digest)) for row in mine for name in names)
     assert kept.content_digest in names
+
+
+def test_a_host_that_looks_after_itself_forgets_what_was_erased_elsewhere_and_nothing_else(world: World, session: Session) -> None:
+    """The session was deleted on another host: that one has removed its own images only."""
+    scribble(session, 1, seed=1)
+    kept = world.save(world.boot(), stop=True)
+    erased = world.save(session, stop=True)
+    world.resume(session)  # its machine is started from the erased checkpoint's images: they stay as long as it lives
+    scribble(session, 1, seed=2)
+    later = world.save(session)
+    for row in (erased, later):
+        erase.erase_checkpoint(row)
+    observe()
+    assert files.place(files.MEMORY, later.memory_root).exists(), "what was used a moment ago may be a save's that is not published yet"
+    hours_pass()
+    observe()
+    names = {path.name for path in cache_directory().glob("*/*")}
+    assert {kept.memory_root, kept.content_digest, erased.memory_root, erased.content_digest} <= names
+    assert not any(name.startswith((later.memory_root, later.content_digest)) for name in names)
+    world.kill(session)
+    observe()
+    observe()
+    assert not any(erased.memory_root in path.name for path in cache_directory().glob("*/*"))
+
+
+def hours_pass() -> None:
+    for path in cache_directory().glob("*/*"):
+        os.utime(path, (path.stat().st_atime, path.stat().st_mtime - evict.SPARED_SECONDS - 1))

@@ -12,7 +12,7 @@ from django.core.management import CommandError, call_command
 from django.db import connection
 
 from checkpoints_app.models import Checkpoint, Image, Pack, Pin
-from checkpoints_app.services import export, pin
+from checkpoints_app.services import export, pin, scrub
 from checkpoints_app.services.import_ import import_
 from checkpoints_app.store import SecretKey
 from sessions_app.errors import Conflict, IntegrityFailed, Invalid, NotRestorable
@@ -189,6 +189,21 @@ def test_a_damaged_checkpoint_is_marked_and_not_exported(saved: Checkpoint, tmp_
     assert saved.state == "corrupt"
     with pytest.raises(NotRestorable, match="corrupt"):
         export.export(saved.id, tmp_path / "export", KEY)
+
+
+def test_an_import_of_its_export_heals_a_checkpoint_whose_packs_were_lost(
+    world: World, session: Session, saved: Checkpoint, file: Path
+) -> None:
+    for path in (store_directory() / "objects").rglob("packs/*/*"):
+        path.unlink()
+    scrub.run(everything=True)
+    saved.refresh_from_db()
+    assert saved.state == "corrupt"
+    take(world.account, file)
+    scrub.run()
+    forget_cache()
+    world.resume(session, saved.id)
+    assert guest(session, "cat note") == "carried"
 
 
 # -- the commands

@@ -1,11 +1,14 @@
 """A save that finds content of a checkpoint which is erased before the save is published."""
 
 import numpy as np
+import pytest
 
 from checkpoints_app.models import Checkpoint
-from checkpoints_app.services import erase
+from checkpoints_app.services import erase, publish
+from checkpoints_app.services.relied import PacksMoved
 from sessions_app.models import Session
-from tests.integration.operations.world import World, error_of, forget_cache, leftovers, objects, runs, scribble
+from sessions_app.services.lease import LeaseLost
+from tests.integration.operations.world import World, done, error_of, forget_cache, leftovers, objects, runs, scribble
 
 
 def same_content(world: World, session: Session) -> tuple[Checkpoint, Session]:
@@ -40,9 +43,6 @@ def test_without_an_erasure_the_same_content_is_stored_once(world: World, sessio
 def test_a_save_that_is_crossed_again_and_again_fails_in_the_end_and_the_machine_runs_on(
     world: World, session: Session, monkeypatch
 ) -> None:
-    from checkpoints_app.services import publish
-    from checkpoints_app.services.relied import PacksMoved
-
     tried: list[int] = []
 
     def moved(*_: object) -> None:
@@ -57,6 +57,23 @@ def test_a_save_that_is_crossed_again_and_again_fails_in_the_end_and_the_machine
     assert leftovers() == []
     session.refresh_from_db()
     assert session.runtime_state == "running"
+
+
+@pytest.mark.parametrize("error", [PacksMoved, LeaseLost])
+def test_a_save_that_was_not_published_in_the_end_leaves_no_object(
+    world: World, session: Session, monkeypatch: pytest.MonkeyPatch, error: type[Exception]
+) -> None:
+    """No row names its objects, and none will: else they would lie there for days, as orphans."""
+    world.save(session)
+    there = objects()
+    scribble(session, 2, seed=1)
+
+    def refused(*_: object) -> None:
+        raise error
+
+    monkeypatch.setattr(publish, "_hold", refused)
+    done(world.ask_save(session))
+    assert objects() == there
 
 
 def test_after_the_erasure_of_its_head_a_running_machine_saves_everything_anew(world: World, session: Session) -> None:

@@ -156,7 +156,7 @@ def test_an_authentic_frame_that_expands_beyond_its_units_is_refused():
 
 
 def test_an_encoder_that_errs_is_noticed_before_the_pack_counts(monkeypatch):
-    monkeypatch.setattr(packs, "compress", lambda plain: compress(bytes(plain[:-1]) + b"\xff"))
+    monkeypatch.setattr(packs, "compress_all", lambda pieces: [compress(bytes(plain[:-1]) + b"\xff") for plain in pieces])
     opener, pack, _ = encoded(content(8))
     with pytest.raises(IntegrityError, match="other content than was hashed"):
         verify_encoded(opener, ID_KEY, pack)

@@ -286,7 +286,7 @@ def test_a_pack_that_fails_stops_the_save_while_pages_still_come(backend):
 
 
 def test_a_compressor_that_errs_publishes_nothing(backend, monkeypatch):
-    monkeypatch.setattr(packs, "compress", lambda plain: compress(bytes(len(plain))))
+    monkeypatch.setattr(packs, "compress_all", lambda pieces: [compress(bytes(len(plain))) for plain in pieces])
     with pytest.raises(IntegrityError, match="other content than was hashed"):
         save(backend, None, content(10))
     assert list(backend.list("")) == []

@@ -9,6 +9,7 @@ from botocore.exceptions import (
     BotoCoreError,
     ClientError,
     CredentialRetrievalError,
+    HTTPClientError,
     NoCredentialsError,
     PartialCredentialsError,
     ProfileNotFound,
@@ -53,6 +54,8 @@ def judge(error: Exception, key: str) -> Verdict:
         return Verdict(
             PermissionDeniedError(f"{key}: no credentials for the S3 server were found. Set AWS_ACCESS_KEY_ID and its secret."), False
         )
+    if isinstance(error, HTTPClientError) and isinstance(error.kwargs.get("error"), NotBelievedError):
+        error = error.kwargs["error"]  # raised while a body was sent; the library wraps what it does not know
     what = str(error) if isinstance(error, NotBelievedError) else f"no whole answer came ({type(error).__name__})"
     return Verdict(UnavailableError(f"{key}: {what}"), True)
 

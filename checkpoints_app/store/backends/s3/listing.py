@@ -1,6 +1,7 @@
 """Listing: all pages or an error. A short list that is believed would let a sweep delete, or call lost, what is there."""
 
 from collections.abc import Iterator
+from functools import partial
 from typing import Any
 
 from ..backend import Listed, check_key
@@ -10,12 +11,16 @@ from .bucket import Bucket
 Row = tuple[str, int]
 
 
-def list_objects(bucket: Bucket, prefix: str) -> Iterator[Listed]:
-    """Keys in the store's own names. What has no such name (a console's folder marks) is not ours and is left out."""
+def list_objects(bucket: Bucket, prefix: str, page_keys: int | None = None) -> Iterator[Listed]:
+    """Keys in the store's own names, in pages of so many (None: as the server likes).
+
+    What has no such name, such as a console's folder marks, is not ours and is left out.
+    """
     told, top = f"listing of {prefix or 'everything'}", bucket.prefix + prefix
     token: str | None = None
+    rows: list[Row] = []
     while True:
-        rows, token = bucket.attempt(told, lambda after=token: _page(bucket, top, after))  # type: ignore[misc]
+        rows, token = bucket.attempt(told, partial(_page, bucket, top, page_keys, token, rows))
         for path, size in rows:
             key = path.removeprefix(bucket.prefix)
             if _is_key(key):
@@ -24,10 +29,10 @@ def list_objects(bucket: Bucket, prefix: str) -> Iterator[Listed]:
             return
 
 
-def _page(bucket: Bucket, top: str, after: str | None) -> tuple[list[Row], str | None]:
+def _page(bucket: Bucket, top: str, keys: int | None, after: str | None, before: list[Row]) -> tuple[list[Row], str | None]:
     """One page and where the next begins, or None if there is none. NotBelievedError if the page does not say so beyond doubt."""
-    more = {"ContinuationToken": after} if after else {}
-    answer = bucket.client.list_objects_v2(Bucket=bucket.name, Prefix=top, **more)
+    asked = {name: value for name, value in (("ContinuationToken", after), ("MaxKeys", keys)) if value}
+    answer = bucket.client.list_objects_v2(Bucket=bucket.name, Prefix=top, **asked)
     found: list[dict[str, Any]] = answer.get("Contents", [])
     rows = [(str(row["Key"]), int(row["Size"])) for row in found if "Key" in row and "Size" in row]
     truncated, following = answer.get("IsTruncated"), answer.get("NextContinuationToken")
@@ -37,6 +42,8 @@ def _page(bucket: Bucket, top: str, after: str | None) -> tuple[list[Row], str |
         raise NotBelievedError("the listing is of something else")
     if truncated and (not following or following == after or not rows):
         raise NotBelievedError("the listing breaks off")
+    if rows and rows == before:
+        raise NotBelievedError("the listing does not go on: it is at the same page again")
     return rows, str(following) if truncated else None
 
 

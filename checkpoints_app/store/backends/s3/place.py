@@ -1,5 +1,6 @@
 """Where the objects lie, and the client that speaks to it."""
 
+import logging
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -22,7 +23,9 @@ class Credentials:
 class S3Place:
     """`location` is what every key begins with, without '/' at its ends.
 
-    Times in seconds, each for one wait on the network. A limit: a server that sends a byte now and then is waited for as long as it does.
+    Times in seconds, each for one wait on the network: for a connection, or for a piece of an upload to be taken; and for an answer to go
+    on. How long a body takes in all is limited too (`Patience`). A limit of ours: a server that sends its headers, or a page of a listing,
+    byte after byte is waited for as long as it does.
     """
 
     bucket: str
@@ -32,7 +35,7 @@ class S3Place:
     addressing: Literal["auto", "path", "virtual"] = "auto"
     credentials: Credentials | None = None  # None: boto3 finds them (environment, profile, instance role)
     connections: int = 16  # kept open at most; more threads may ask, at the price of a new connection each time
-    connect_seconds: float = 5
+    connect_seconds: float = 10
     read_seconds: float = 30
 
 
@@ -43,6 +46,7 @@ def make_client(place: S3Place) -> Client:
     where S3 demands them: newer defaults send a trailer that other servers store inside the object, or refuse. The body is covered all
     the same, by its SHA-256 in the signature, which the server compares.
     """
+    _be_quiet()
     config = Config(
         signature_version="s3v4",
         retries={"total_max_attempts": 1},
@@ -62,3 +66,11 @@ def make_client(place: S3Place) -> Client:
         aws_session_token=found.session_token if found else None,
     )
     return session.client("s3", region_name=place.region, endpoint_url=place.endpoint, config=config)
+
+
+def _be_quiet() -> None:
+    """At its DEBUG level the library writes what it signs and sends, session tokens included, wherever the process logs to."""
+    for name in ("boto3", "botocore", "urllib3"):
+        logger = logging.getLogger(name)
+        if logger.level == logging.NOTSET:
+            logger.setLevel(logging.INFO)

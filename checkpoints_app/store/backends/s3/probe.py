@@ -6,16 +6,17 @@ from contextlib import suppress
 
 from botocore.exceptions import ClientError
 
-from ..errors import StoreError
+from ..errors import ObjectExistsError, StoreError
 from .answers import code_of, status_of
 from .bucket import Bucket
 from .listing import list_objects
 from .ranges import Part, facts_once, part_once
-from .writes import Checksum, Terms, checksum_of, facts_or_none, new_token, put_once, remove
+from .writes import Checksum, Terms, checksum_of, facts_or_none, new_token, put, put_once, remove
 
 CANARY_BYTES = 20_000
 CHECKSUMS: tuple[Checksum, ...] = ("crc32", "md5")  # the cheaper first
 RACERS = 4
+_TAKEN = 200
 _TRAILERS = (b"x-amz-checksum-", b"x-amz-trailer", b";chunk-signature=")
 _NOT_USED = "Nothing was stored there. Put another server, or a corrected one, behind CHECKPOINT_STORE_URL."
 
@@ -57,7 +58,9 @@ def _examine(bucket: Bucket, key: str) -> Terms:
     noticing = [kind for kind in CHECKSUMS if _notices_damage(bucket, f"{key}-{kind}", kind)]
     if not noticing:
         raise UnfitServerError("stores an upload that was damaged on its way")
-    return Terms(_refuses_a_second(bucket, key) and _lets_one_racer_win(bucket, f"{key}-race"), noticing[0])
+    terms = Terms(_refuses_a_second(bucket, key) and _lets_one_racer_win(bucket, f"{key}-race", noticing[0]), noticing[0])
+    _expect_whole_listing(bucket, key)
+    return terms
 
 
 def _clean(bucket: Bucket, key: str) -> None:
@@ -109,28 +112,46 @@ def _notices_damage(bucket: Bucket, key: str, kind: Checksum) -> bool:
 
 def _refuses_a_second(bucket: Bucket, key: str) -> bool:
     """The condition is refused where something is, and what is there stays. (That it is met where nothing is, the race shows.)"""
-    if _takes(bucket, key, b"second", {}, conditional=True):
+    if _answer_to_put(bucket, key, b"second", {}, conditional=True) not in (409, 412):
         return False
     return bucket.attempt(key, lambda: facts_once(bucket, key)).object_bytes == CANARY_BYTES
 
 
-def _lets_one_racer_win(bucket: Bucket, key: str) -> bool:
+def _lets_one_racer_win(bucket: Bucket, key: str, checksum: Checksum) -> bool:
     """Some servers look before they take the body in, and let every writer win that came in time. One race does not prove the contrary."""
+
+    def wins(number: int) -> bool:
+        body = b"racer %d" % number
+        try:
+            put(bucket, key, body, new_token(), Terms(True, checksum))
+        except ObjectExistsError:
+            return False
+        return True
+
     with ThreadPoolExecutor(RACERS, "probe") as pool:
-        won = list(pool.map(lambda number: _takes(bucket, key, b"racer %d" % number, {}, conditional=True), range(RACERS)))
-    return sum(won) == 1
+        return sum(pool.map(wins, range(RACERS))) == 1
 
 
-def _takes(bucket: Bucket, key: str, body: bytes, checksum: dict[str, str], *, conditional: bool = False) -> bool:
-    """Whether the server takes a put with this header: False for any refusal of the header. Troubles of another kind are errors."""
+def _expect_whole_listing(bucket: Bucket, key: str) -> None:
+    """Of several pages: one that ends early without saying so would have an erased account's objects stay."""
+    if len(list(list_objects(bucket, key, page_keys=1))) != len(list(list_objects(bucket, key))):
+        raise UnfitServerError("lists only a part of what is there")
 
-    def once() -> bool:
+
+def _takes(bucket: Bucket, key: str, body: bytes, checksum: dict[str, str]) -> bool:
+    return _answer_to_put(bucket, key, body, checksum) == _TAKEN
+
+
+def _answer_to_put(bucket: Bucket, key: str, body: bytes, checksum: dict[str, str], *, conditional: bool = False) -> int:
+    """The status of a put with this header, of a refusal too. Troubles that have nothing to do with the header are errors."""
+
+    def once() -> int:
         try:
             put_once(bucket, key, body, new_token(), checksum, conditional=conditional)
         except ClientError as error:
             if status_of(error) not in (400, 409, 412, 501):
                 raise
-            return False
-        return True
+            return status_of(error)
+        return _TAKEN
 
     return bucket.attempt(key, once)

@@ -14,9 +14,11 @@ from botocore.exceptions import ClientError
 from ..errors import UnavailableError
 from .answers import NotBelievedError, code_of, status_of
 from .bucket import Bucket
+from .retry import Deadline
 
 PUT_MARK = "ks-put"  # the metadata entry that says which put made the object; random, so it tells a stranger nothing
 WINDOW_BYTES = 8 << 20  # asked for at once: what a cut answer costs again, and what a stream holds
+_PIECE_BYTES = 256 << 10
 _CONTENT_RANGE = re.compile(r"bytes (\d+)-(\d+)/(\d+)")
 
 
@@ -43,7 +45,7 @@ def part_once(bucket: Bucket, key: str, offset: int, length: int) -> Part:
     body = answer["Body"]
     try:
         wanted, total = _span(answer, offset, length)
-        data = body.read(wanted)
+        data = _received(body, wanted, bucket.patience.deadline(wanted))
     finally:
         body.close()
     if len(data) != wanted:
@@ -100,6 +102,17 @@ def _beyond_the_end(bucket: Bucket, key: str, offset: int) -> Part:
     if not isinstance(total, int) or total > offset:
         raise NotBelievedError("the server refuses a range that lies within the object")
     return Part(b"", total, _token(answer))
+
+
+def _received(body: Any, wanted: int, deadline: Deadline) -> bytes:
+    """So many bytes, fewer if the connection ends before. Piece by piece as they come, so that a server that drips is not waited for."""
+    pieces: list[bytes] = []
+    with body as raw:  # the HTTP library's own answer: `read` of the client's waits until all is there
+        while wanted and (piece := raw.read1(min(wanted, _PIECE_BYTES))):
+            pieces.append(piece)
+            wanted -= len(piece)
+            deadline.check()
+    return b"".join(pieces)
 
 
 def _token(answer: dict[str, Any]) -> str:

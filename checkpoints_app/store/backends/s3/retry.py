@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TypeVar
 
 from ..errors import UnavailableError
-from .answers import FAILURES, judge
+from .answers import FAILURES, NotBelievedError, judge
 
 T = TypeVar("T")
 _random = random.SystemRandom()
@@ -15,17 +15,37 @@ _random = random.SystemRandom()
 
 @dataclass(frozen=True)
 class Patience:
-    """At most `attempts`, none begun later than `seconds` after the first. Before each, a pause of half to all of a time that doubles."""
+    """At most `attempts`, none begun later than `seconds` after the first. Before each, a pause of half to all of a time that doubles.
+
+    A body, sent or received, may take `body_seconds` in all and what it needs at `slowest` bytes per second; then the attempt has failed.
+    """
 
     attempts: int = 6
     seconds: float = 90
+    body_seconds: float = 60
+    slowest: int = 128 << 10
     first_pause: float = 0.2
     longest_pause: float = 5
     wait: Callable[[float], None] = time.sleep
 
+    def deadline(self, body_bytes: int) -> "Deadline":
+        return Deadline(self.body_seconds + body_bytes / self.slowest)
+
     def pause(self, attempt: int) -> float:
         full = min(self.longest_pause, self.first_pause * 2 ** (attempt - 1))
         return _random.uniform(full / 2, full)  # so that many who were refused at once do not come back at once
+
+
+class Deadline:
+    """A time limit for something that goes on piece by piece."""
+
+    def __init__(self, seconds: float):
+        self._seconds, self._end = seconds, time.monotonic() + seconds
+
+    def check(self) -> None:
+        """Raises NotBelievedError when it is over."""
+        if time.monotonic() > self._end:
+            raise NotBelievedError(f"a body took longer than {self._seconds:.0f} s in all")
 
 
 def attempt(patience: Patience, key: str, action: Callable[[], T]) -> T:

@@ -7,6 +7,7 @@ removal; such an object is one that nothing refers to, and the sweep of orphans 
 
 import base64
 import hashlib
+import io
 import secrets
 import zlib
 from dataclasses import dataclass
@@ -18,6 +19,7 @@ from ..errors import ObjectExistsError, UnavailableError
 from .answers import NotBelievedError, code_of, status_of
 from .bucket import Bucket
 from .ranges import PUT_MARK, Part, facts_once
+from .retry import Deadline
 
 MAX_OBJECT_BYTES = 5 << 30  # of a single put; several parts would need a second request to become visible, and one to give up
 
@@ -63,27 +65,43 @@ def put(bucket: Bucket, key: str, body: bytes, token: str, terms: Terms) -> None
 def put_once(bucket: Bucket, key: str, body: bytes, token: str, checksum: dict[str, str], *, conditional: bool) -> str | None:
     """The bare request; returns the version that the server made of it, if it keeps versions. Raises what the client raises."""
     condition = {"IfNoneMatch": "*"} if conditional else {}
-    answer = bucket.client.put_object(**bucket.where(key), Body=body, Metadata={PUT_MARK: token}, **checksum, **condition)
+    sent = _Upload(body, bucket.patience.deadline(len(body)))
+    answer = bucket.client.put_object(**bucket.where(key), Body=sent, Metadata={PUT_MARK: token}, **checksum, **condition)
+    if not answer.get("ETag"):
+        raise NotBelievedError("the answer to a put is not a store's (is there something in between?)")
     return _version(answer)
+
+
+class _Upload(io.BytesIO):
+    """Goes out piece by piece: the HTTP library gives one that is bytes no longer, in all, than it gives a connection to come about."""
+
+    def __init__(self, body: bytes, deadline: Deadline):
+        super().__init__(body)
+        self._deadline = deadline
+
+    def read(self, size: int | None = -1, /) -> bytes:
+        self._deadline.check()
+        return super().read(size)
 
 
 def remove(bucket: Bucket, key: str, token: str | None = None) -> bool:
     """At return the object is gone, and was seen to be; with `token`, only if it is the one that was put with it.
 
-    False if it was not there. UnavailableError in a bucket that keeps versions: there its bytes would stay.
+    False if it was not there. UnavailableError in a bucket that keeps versions: there its bytes would stay. Only the answer to a deletion
+    tells that, so one is asked for also where nothing is seen: an earlier call may have left the versions of what it hid.
     """
     found = False
 
     def once() -> None:
         nonlocal found
         there = facts_or_none(bucket, key)
-        if there is None or token not in (None, there.token):
+        if token is not None and (there is None or there.token != token):
             return
-        found = True
+        found = found or there is not None
         answer = bucket.client.delete_object(**bucket.where(key))
         if answer.get("DeleteMarker") or _version(answer):
             raise UnavailableError(f"{key}: the bucket keeps versions, so its bytes are still stored. Use a bucket without versioning.")
-        if facts_or_none(bucket, key) is not None:
+        if there is not None and facts_or_none(bucket, key) is not None:
             raise NotBelievedError("it is still there after its deletion")
 
     bucket.attempt(key, once)
