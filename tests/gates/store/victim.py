@@ -90,7 +90,7 @@ def main() -> None:
         sabotage(kind)
         watch_syncs(noted)
     else:
-        victim_s3.sabotage(kind)
+        victim_s3.sabotage(kind, die_at)
         victim_s3.watch_uploads(die_at)
     save(backend, load_manifest(backend, KEYS, ACCOUNT, parent_id), NEXT, WRITTEN, step=die_at)
 

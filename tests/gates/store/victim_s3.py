@@ -6,6 +6,7 @@ from typing import Any
 from checkpoints_app.store.backends.s3 import batch, writes
 
 HALF_SENT = "upload_half_sent"  # once per object of some size
+HALF_SHOWN = "half_an_object_shown"  # comes with the sabotage alone: no sound save shows half an object
 _SOME_SIZE = 50_000
 _SENT_AT_ONCE = 512 << 10
 
@@ -27,7 +28,7 @@ def watch_uploads(die_at: Callable[[str], None]) -> None:
     replace(writes._Upload, "read", watched)
 
 
-def sabotage(kind: str) -> None:
+def sabotage(kind: str, die_at: Callable[[str], None]) -> None:
     put = writes.put
     if kind == "said_before_sent":  # a put returns while its bytes are still here
         replace(batch, "put", lambda *arguments: None)
@@ -35,6 +36,7 @@ def sabotage(kind: str) -> None:
 
         def grow(bucket: Any, key: str, body: bytes, token: str, terms: Any) -> None:
             put(bucket, key, body[: len(body) // 2], token, terms)
+            die_at(HALF_SHOWN)
             bucket.client.put_object(**bucket.where(key), Body=writes._Upload(body, bucket.patience.deadline(len(body))))
 
         replace(batch, "put", grow)
