@@ -1,9 +1,22 @@
-"""The ASGI application that uvicorn serves."""
+"""The ASGI application that uvicorn serves: Django, and beside it the WebSockets, which Django does not speak."""
 
 import os
 
+from asgiref.typing import ASGIReceiveCallable, ASGISendCallable, Scope
 from django.core.asgi import get_asgi_application
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "keepstate_site.settings")
 
-application = get_asgi_application()
+django = get_asgi_application()
+
+from keepstate_site.body_bound import bounded  # noqa: E402  what they import needs the apps to be ready
+from keepstate_site.console.websocket import websocket  # noqa: E402
+
+
+async def application(scope: Scope, receive: ASGIReceiveCallable, send: ASGISendCallable) -> None:
+    if scope["type"] == "websocket":
+        await websocket(scope, receive, send)
+    elif scope["type"] == "http":
+        await bounded(django, scope, receive, send)  # type: ignore[arg-type]  # Django's handler is typed more narrowly
+    else:
+        await django(scope, receive, send)  # type: ignore[arg-type]

@@ -2,20 +2,31 @@
 
 import socket
 import sys
+from typing import Any
 
 import uvicorn
 
+from keepstate_site.console.protocol import ConsoleProtocol
+
 STOP_SECONDS = 20
+CONSOLE_MESSAGE_BYTES = 64 * 1024
+PING_SECONDS = 20.0
+OPTIONS: dict[str, Any] = {
+    "lifespan": "off",
+    "http": ConsoleProtocol,
+    "ws": "websockets-sansio",
+    "ws_max_size": CONSOLE_MESSAGE_BYTES,
+    "ws_ping_interval": PING_SECONDS,
+    "ws_ping_timeout": PING_SECONDS,
+    "ws_per_message_deflate": False,  # what is typed and what is printed must not be compressed together
+    "log_config": None,  # the settings have set up JSON logs
+    "server_header": False,
+    "timeout_graceful_shutdown": STOP_SECONDS,
+}
 
 
 def main(descriptor: int) -> None:
-    config = uvicorn.Config(
-        "keepstate_site.asgi:application",
-        lifespan="off",
-        log_config=None,  # the settings have set up JSON logs
-        server_header=False,
-        timeout_graceful_shutdown=STOP_SECONDS,
-    )
+    config = uvicorn.Config("keepstate_site.asgi:application", **OPTIONS)
     uvicorn.Server(config).run(sockets=[socket.socket(fileno=descriptor)])
 
 

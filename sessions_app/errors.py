@@ -2,7 +2,8 @@
 
     ServiceError
       NotFound  NotServed  Unauthenticated  Forbidden  Invalid  TooLarge  NotJson  WrongMethod  ClientTooOld
-      Conflict  WrongState  NoCheckpoint  NotRestorable  StackIncompatible  IntegrityFailed
+      Conflict  Cancelled  StillVerifying  WrongState  NoCheckpoint  NotRestorable  StackIncompatible  IntegrityFailed
+      PathExists  RangeRefused  UpgradeRequired
       FleetUnavailable  Unavailable  SaveFailed  StartFailed  GuestSilent  MachineLost  Internal
 
 The text says what happened and what did not; `next_action` says what to do; `facts` are extra fields of the answer.
@@ -77,6 +78,18 @@ class Conflict(ServiceError):
     code, status = "ks_conflict", 409
 
 
+class Cancelled(ServiceError):
+    """The operation was asked to stop and did, before it had its effect; the message says how it left the session."""
+
+    code, status = "ks_cancelled", 409
+
+
+class StillVerifying(ServiceError):
+    """What the machine was resumed from has not all been verified yet: nothing that it does is saved until it is."""
+
+    code, status = "ks_verifying", 409
+
+
 class WrongState(ServiceError):
     """The session's state does not allow it; the message names the state."""
 
@@ -111,6 +124,24 @@ class Unavailable(ServiceError):
     """The service's own database does not answer: whether a mutation happened is not known."""
 
     code, status = "ks_unavailable", 503
+
+
+class PathExists(ServiceError):
+    """A file was to be written only where none is."""
+
+    code, status = "ks_path_exists", 412
+
+
+class UpgradeRequired(ServiceError):
+    """The route is not for plain requests."""
+
+    code, status = "ks_upgrade_required", 426
+
+
+class RangeRefused(ServiceError):
+    """The range of bytes lies outside of the file."""
+
+    code, status = "ks_range_not_satisfiable", 416
 
 
 class SaveFailed(ServiceError):

@@ -59,6 +59,8 @@ OPERATION_TRANSITIONS: Mapping[OperationState, frozenset[OperationState]] = {
     _O.CANCELLED: frozenset(),
     _O.RECONCILIATION_REQUIRED: frozenset(),
 }
+#: What clients read of a running operation that was asked to stop: the request alone changes no state.
+CANCELLING = "cancelling"
 OPERATION_ACTIVE = frozenset({_O.QUEUED, _O.RUNNING})
 OPERATION_FINAL = frozenset(_O) - OPERATION_ACTIVE
 
@@ -69,6 +71,14 @@ class OperationKind(StrEnum):
     RESUME = "resume"
     DELETE = "delete"
     EXEC = "exec"
+    FORK = "fork"
+
+
+class ResumeMode(StrEnum):
+    """How a machine's memory comes back where its image has yet to be made."""
+
+    WHOLE = "whole"  # all of it is verified before the machine runs
+    LAZY = "lazy"  # the machine runs, each byte is verified before it is read, and nothing is saved until all have been
 
 
 #: One of these at a time on a session; a command may run beside them.
@@ -82,10 +92,12 @@ ALLOWED_FROM: Mapping[OperationKind, frozenset[SessionState]] = {
     OperationKind.RESUME: frozenset({_S.PARKED, _S.FAILED, _S.RECOVERY_REQUIRED, _S.RUNNING}),
     OperationKind.DELETE: frozenset(set(_S) - {_S.DELETED}),
     OperationKind.EXEC: frozenset({_S.RUNNING, _S.CHECKPOINTING}),
+    # The children come from a checkpoint; only a running session is saved for them.
+    OperationKind.FORK: frozenset({_S.RUNNING, _S.PARKED, _S.FAILED, _S.RECOVERY_REQUIRED}),
 }
 
 #: Words that the capability document publishes, by kind of state.
 VOCABULARIES: Mapping[str, list[str]] = {
     "session_runtime": [state.value for state in SessionState],
-    "operation": [state.value for state in OperationState],
+    "operation": [*(state.value for state in OperationState), CANCELLING],
 }

@@ -14,7 +14,17 @@ from pathlib import Path
 import pytest
 
 from tests.machine_kit import assemble
-from workers.machine.driver import Capture, GuestImage, Machine, MachineDriver, MachineError, MachineSpec, MachineState, SavedState
+from workers.machine.driver import (
+    Capture,
+    GuestIdentity,
+    GuestImage,
+    Machine,
+    MachineDriver,
+    MachineError,
+    MachineSpec,
+    MachineState,
+    SavedState,
+)
 
 BOOT_SECONDS = 120.0
 GUEST_SECONDS = 60.0
@@ -38,6 +48,8 @@ def lock_is_free(runtime: Path) -> bool:
 
 
 class DriverSuite:
+    etc = "/etc"  # where a guest's files say who it is
+
     @pytest.fixture
     def runtime(self, tmp_path: Path, driver: MachineDriver) -> Iterator[Path]:
         runtime = tmp_path / "machine"
@@ -67,11 +79,11 @@ class DriverSuite:
 
     @pytest.fixture
     def resume(self, driver: MachineDriver, tmp_path: Path, spec: MachineSpec, image: GuestImage) -> Callable[..., Machine]:
-        def start(saved: SavedState, name: str = "resumed") -> Machine:
+        def start(saved: SavedState, name: str = "resumed", identity: GuestIdentity | None = None) -> Machine:
             machine = driver.resume(tmp_path / name, spec, image, saved, timeout_seconds=GUEST_SECONDS)
             assert machine.inspect().state is MachineState.PAUSED
             machine.run()
-            machine.greet(GUEST_SECONDS)
+            machine.greet(GUEST_SECONDS, identity)
             return machine
 
         return start
@@ -203,6 +215,14 @@ class DriverSuite:
         result = machine.exec(["sh", "-c", "exit 124"], timeout_seconds=30, output_limit=100)
         assert (result.exit_code, result.timed_out) == (124, False)
 
+    def test_a_command_that_is_cancelled_ends_in_the_guest_and_the_guest_goes_on(self, machine):
+        began = "echo $$ > /tmp/pid 2>/dev/null || echo $$ > pid; exec sleep 600"
+        answers = iter([False])
+        result = machine.exec(["sh", "-c", began], timeout_seconds=60, output_limit=100, cancelled=lambda: next(answers, True))
+        assert result.cancelled
+        assert not result.timed_out
+        assert run(machine, "kill -0 $(cat /tmp/pid pid 2>/dev/null) 2>/dev/null || echo gone") == "gone"
+
     def test_a_program_that_does_not_exist_is_the_commands_failure_and_not_the_machines(self, machine):
         result = machine.exec(["/no/such/program"], timeout_seconds=30, output_limit=1000)
         assert result.exit_code not in (0, None)
@@ -293,6 +313,18 @@ class DriverSuite:
         machine.kill()
         drawn = {run(resume(saved, name), "head -c 16 /dev/urandom | od -An -tx1") for name in ("one", "two", "three")}
         assert len(drawn) == 3
+
+    def test_machines_of_one_saved_moment_take_the_identities_they_are_given_and_keep_the_saved_one_without(
+        self, machine, capture, resume, image, tmp_path
+    ):
+        etc = self.etc
+        run(machine, f"mkdir -p {etc}; echo saved > {etc}/hostname; echo {'0' * 32} > {etc}/machine-id")
+        saved = assemble(capture(machine), image, tmp_path / "saved")
+        machine.kill()
+        one, two = (resume(saved, name, GuestIdentity(name[0] * 32, f"{name}-1")) for name in ("a-child", "b-child"))
+        plain = resume(saved, "plain")
+        told = [run(each, f"cat {etc}/hostname {etc}/machine-id") for each in (one, two, plain)]
+        assert told == [f"a-child-1\n{'a' * 32}", f"b-child-1\n{'b' * 32}", f"saved\n{'0' * 32}"]
 
     def test_a_save_is_possible_while_a_command_runs(self, machine, capture):
         run(machine, "sh -c 'while [ ! -e stop ]; do echo . ; done' > running 2>&1 & echo started")

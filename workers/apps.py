@@ -7,8 +7,14 @@ class WorkersConfig(AppConfig):
     verbose_name = "Fleet"
 
     def ready(self) -> None:
+        from checkpoints_app.services import storage
         from sessions_app.services import steps
-        from workers.host import placement
+        from workers.cache.store import forget_pack
+        from workers.host import compatibility, placement
+        from workers.relay.files import files_of
 
+        steps.guest_files.fill(files_of)
         steps.place_boot.fill(placement.place_boot)
         steps.place_resume.fill(placement.place_resume)
+        steps.hosts_for_pin.fill(compatibility.hosts_for_pin)
+        storage.tell_of_deletions(forget_pack)

@@ -22,6 +22,7 @@ SAVE_STEPS = (
     "before_publish",
     "published",
 )
+FORK_STEPS = ("fork_saved", "fork_created")
 RESUME_STEPS = ("resume_claimed", "verified", "images_ready", "loaded", "running", "greeted")
 
 

@@ -14,7 +14,7 @@ from sessions_app.models import Operation, Session
 from sessions_app.services import dispatch, lease
 from sessions_app.services import session as sessions
 from sessions_app.states import OperationKind, OperationState, SessionState
-from workers.host.placement import FRESH
+from workers.host.compatibility import FRESH
 from workers.models import Host, HostPin
 
 log = logging.getLogger(__name__)

@@ -2,7 +2,7 @@
 
 from celery import shared_task
 
-from sessions_app.services.dispatch import OBSERVE_HOST, RUN_OPERATION, STORE_ORPHANS, STORE_UPKEEP, SWEEP
+from sessions_app.services.dispatch import LIFECYCLE, OBSERVE_HOST, RUN_OPERATION, STORE_ORPHANS, STORE_UPKEEP, SWEEP
 
 
 @shared_task(name=RUN_OPERATION)
@@ -25,6 +25,14 @@ def sweep() -> None:
 
     sweeping.sweep()
     sweeping.ring_hosts()
+
+
+@shared_task(name=LIFECYCLE)
+def lifecycle() -> None:
+    from sessions_app.services import idle_policy, save_policy
+
+    save_policy.run_due()
+    idle_policy.run_due()
 
 
 @shared_task(name=STORE_UPKEEP)

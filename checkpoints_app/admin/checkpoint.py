@@ -1,5 +1,7 @@
 from django.contrib import admin
+from django.utils.safestring import SafeString
 
+from checkpoints_app.admin.hosts import hosts_table
 from checkpoints_app.models import Checkpoint
 from sessions_app.admin.readonly import ReadOnlyAdmin, mebibytes
 
@@ -11,6 +13,11 @@ class CheckpointAdmin(ReadOnlyAdmin):
     list_filter = ("state", "boundary")
     search_fields = ("=id", "session__id__startswith", "=operation_id", "=content_digest", "=manifest_id")
     ordering = ("-created_at", "-id")
+    readonly_fields = ("hosts",)
+
+    @admin.display(description="hosts that can resume it now")
+    def hosts(self, checkpoint: Checkpoint) -> SafeString:
+        return hosts_table(checkpoint.pin_id)
 
     @admin.display(description="written", ordering="written_bytes")
     def written(self, checkpoint: Checkpoint) -> str:

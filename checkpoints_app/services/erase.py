@@ -117,6 +117,7 @@ def _restate(rows: list[Pack]) -> None:
 
 def _drop_manifest_edges(account_id: str, erasing: "QuerySet[Checkpoint]", step: Step) -> None:
     own = {row.manifest_id for row in erasing if row.manifest_id}
+    own -= {row.manifest_id for row in _sharing(own)}
     candidates = sorted(set(ManifestEdge.objects.filter(checkpoint__in=erasing).values_list("manifest_id", flat=True)))
     with transaction.atomic():
         list(Manifest.objects.select_for_update().filter(id__in=candidates).order_by("id"))
@@ -127,6 +128,12 @@ def _drop_manifest_edges(account_id: str, erasing: "QuerySet[Checkpoint]", step:
     for manifest_id in sorted(Manifest.objects.filter(id__in=own).exclude(state=ManifestState.CONDEMNED).values_list("id", flat=True)):
         _put_mark(account_id, manifest_id)
         step("erased_mark_put")
+
+
+def _sharing(manifest_ids: set[str]) -> "QuerySet[Checkpoint]":
+    """Checkpoints that are not to be erased and whose own manifest is one of these: forks of what is erased, or what was forked."""
+    kept = Checkpoint.objects.exclude(state__in=(CheckpointState.ERASING, CheckpointState.ERASED))
+    return kept.filter(manifest_edges__manifest_id__in=manifest_ids, manifest_id__in=manifest_ids).distinct()
 
 
 def _put_mark(account_id: str, manifest_id: str) -> None:

@@ -2,7 +2,8 @@
 
 Whatever the store says is only added or corrected: an account, its key, sessions (parked), pins, checkpoints, packs, manifests and edges.
 Rows that say more than the store can (a session's history and state, a checkpoint that failed or was erased) stay as they are. A manifest
-whose checkpoint was erased is marked so in the store and comes back only as what others build on.
+whose checkpoint was erased is marked so in the store and comes back only as what others build on. A fork that has not saved yet has its
+parent's manifest: where its row is lost, the checkpoint comes back as its parent's.
 
 What cannot come back: the names of accounts and sessions, tokens, events, operations, images' own rows. What a save that died has left
 complete, manifest and all, comes back as a checkpoint if the database did not know better: it is one, though nobody was told.
@@ -92,6 +93,7 @@ def _account(account_id: str, objects: AccountObjects, done: Rebuilt) -> None:
     manifests = _manifests(account_id, keys, objects, done)
     own = {one.manifest_id: one for one in manifests.values() if one.manifest_id not in objects.erased}
     rows = {row.id: one for one in own.values() if (row := _checkpoint(account_id, one, done)) is not None}
+    rows |= _rows_of(account_id, manifests)
     needed = sorted({pack_id for one in rows.values() for pack_id in one.referenced_packs})
     _packs(account_id, keys, needed, objects, done)
     for checkpoint_id, stored in rows.items():
@@ -141,6 +143,12 @@ def _checkpoint(account_id: str, stored: StoredManifest, done: Rebuilt) -> Check
             done.problems.append(f"manifest {stored.manifest_id} does not say of which session it is")
     known = row is not None and row.state in _KEPT and row.account_id == account_id and row.manifest_id == stored.manifest_id
     return row if known else None
+
+
+def _rows_of(account_id: str, manifests: Mapping[str, StoredManifest]) -> dict[str, StoredManifest]:
+    """Every checkpoint that the database keeps and whose manifest is there: a fork's is its parent's, and does not tell of the fork."""
+    kept = Checkpoint.objects.filter(account_id=account_id, manifest_id__in=list(manifests), state__in=_KEPT)
+    return {row.id: manifests[row.manifest_id] for row in kept}
 
 
 def _packs(account_id: str, keys: AccountKeys, needed: Iterable[str], objects: AccountObjects, done: Rebuilt) -> None:

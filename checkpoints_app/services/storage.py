@@ -2,7 +2,7 @@
 
 import logging
 import os
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cache
 
 from django.core.files.storage import FileSystemStorage, storages
@@ -23,6 +23,7 @@ from checkpoints_app.store.names import account_key_key
 
 log = logging.getLogger(__name__)
 _LOOKED_AT = 3  # of a kind
+_told_of_deletions: list[Callable[[str], None]] = []
 
 
 @cache
@@ -54,7 +55,15 @@ def delete_object(key: str) -> bool:
     was_there = backend().delete(key)
     if exists(key):
         raise UnavailableError(f"object {key} is still there after its deletion. Nothing was reported as erased; ask again.")
+    for told in _told_of_deletions:
+        told(key)
     return was_there
+
+
+def tell_of_deletions(told: Callable[[str], None]) -> None:
+    """Have `told` called with the key of each object that a process like this one deletes: who keeps copies forgets them. Idempotent."""
+    if told not in _told_of_deletions:
+        _told_of_deletions.append(told)
 
 
 def discard(account_id: str, pack_ids: Iterable[str], manifest_id: str) -> None:

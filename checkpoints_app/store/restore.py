@@ -1,6 +1,6 @@
 """An image out of its packs: each needed frame is read once, and every unit is compared with its id before anyone sees it."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import FIRST_EXCEPTION, wait
 from dataclasses import dataclass
 from itertools import pairwise
@@ -10,11 +10,11 @@ import numpy as np
 from . import spill
 from .backends.backend import Backend
 from .errors import MissingObjectError
-from .extents import UNIT_BITS, UNIT_MASK, Int64s
+from .extents import UNIT_BITS, UNIT_MASK, Int64s, Locations
 from .generations import MOVES, Generations
 from .ids import UNIT_BYTES, unit_ids
 from .keys import AccountKeys
-from .manifest import ImageMap, Manifest
+from .manifest import Manifest
 from .names import object_key
 from .packs import PackIndex, decode_frames, opener_of
 from .reader import PackIndexes, load_indexes_of, load_pack_indexes, verify_root
@@ -76,8 +76,8 @@ def restore_units(
     image = manifest.images[name]
     with thread_pool(threads, "restore") as pool:
         jobs = []
-        for pack_id, sources, targets in _by_pack(manifest, image, units):
-            reader = _PackReader(backend, keys, account_id, indexes[pack_id], generations)
+        for pack_id, sources, targets in by_pack(manifest.packs, image.locations, units):
+            reader = PackReader(backend, keys, account_id, indexes[pack_id], generations)
             jobs.append(pool.submit(reader.run, sources, targets, image.length_bytes, sink))
         try:
             wait(jobs, return_when=FIRST_EXCEPTION)
@@ -88,19 +88,19 @@ def restore_units(
             done.result()
 
 
-def _by_pack(manifest: Manifest, image: ImageMap, units: Int64s) -> Iterator[tuple[str, Int64s, Int64s]]:
-    """(pack, units of it ascending, the image's units that they are)."""
-    order = units[np.argsort(image.locations[units], kind="stable")]
-    locations = image.locations[order]
-    cuts = np.flatnonzero(np.diff(locations >> UNIT_BITS)) + 1
-    for part, targets in zip(np.split(locations, cuts), np.split(order, cuts), strict=True):
+def by_pack(packs: Sequence[str], locations: Locations, units: Int64s) -> Iterator[tuple[str, Int64s, Int64s]]:
+    """(pack, units of it ascending, the image's units that they are). `packs` is the table that `locations`, an image's map, counts in."""
+    order = units[np.argsort(locations[units], kind="stable")]
+    ordered = locations[order]
+    cuts = np.flatnonzero(np.diff(ordered >> UNIT_BITS)) + 1
+    for part, targets in zip(np.split(ordered, cuts), np.split(order, cuts), strict=True):
         if len(part):
-            yield manifest.packs[int(part[0]) >> UNIT_BITS], part & UNIT_MASK, targets
+            yield packs[int(part[0]) >> UNIT_BITS], part & UNIT_MASK, targets
 
 
 @dataclass(eq=False, repr=False)
-class _PackReader:
-    """Reads units of one pack; where the pack moves to its next generation meanwhile, it goes on there."""
+class PackReader:
+    """Reads units of one pack, each verified; where the pack moves to its next generation meanwhile, it goes on there. Any thread."""
 
     backend: Backend
     keys: AccountKeys

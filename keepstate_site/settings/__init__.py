@@ -4,7 +4,7 @@ and is safe by default: no secret in the code, DEBUG off, loopback only, one loc
 from pathlib import Path
 
 from keepstate_site.settings import environment as env
-from keepstate_site.settings import logs, queue, security
+from keepstate_site.settings import isolation, logs, queue, security
 from keepstate_site.settings.database import database
 from keepstate_site.settings.store import checkpoint_storage
 
@@ -16,9 +16,16 @@ KEEPSTATE_IMAGES = Path(env.text("KEEPSTATE_IMAGES", str(KEEPSTATE_VAR / "images
 KEEPSTATE_HOST_ID = env.text("KEEPSTATE_HOST_ID")  # empty: drawn once and kept below KEEPSTATE_VAR
 KEEPSTATE_MACHINE_DRIVER = env.text("KEEPSTATE_MACHINE_DRIVER", "qemu")  # or fake: machines without a hypervisor, for tests
 KEEPSTATE_LEASE_SECONDS = env.number("KEEPSTATE_LEASE_SECONDS", 30, low=3, high=3600)  # a dead worker's work is taken up after this
+KEEPSTATE_CONSOLE_IDLE_MINUTES = env.number("KEEPSTATE_CONSOLE_IDLE_MINUTES", 60, low=1, high=10_000)  # a console without a byte is closed
 KEEPSTATE_CACHE_GIB = env.number("KEEPSTATE_CACHE_GIB", 20, low=1, high=1_000_000)  # assembled images kept on this host
+KEEPSTATE_PACK_CACHE_GIB = env.number("KEEPSTATE_PACK_CACHE_GIB", 10, low=1, high=1_000_000)  # packs of a store that is elsewhere, kept here
+KEEPSTATE_RESUME = env.choice("KEEPSTATE_RESUME", "whole", {"whole", "lazy"})  # how memory comes back that is not assembled here yet
+KEEPSTATE_ISOLATION = env.choice("KEEPSTATE_ISOLATION", "auto", {"auto", "required", "off"})  # a user, a root and limits for each machine
+KEEPSTATE_MACHINE_UIDS = isolation.uids("KEEPSTATE_MACHINE_UIDS", "1900000000-1900065535")  # the users of this host's machines
+KEEPSTATE_CGROUP = isolation.directory("KEEPSTATE_CGROUP")  # a delegated cgroup v2 directory, or None
 KEEPSTATE_MASTER_KEY = env.key("KEEPSTATE_MASTER_KEY", KEEPSTATE_SECRETS / "master_key")  # seals the accounts' own keys
 KEEPSTATE_MASTER_KEY_PREVIOUS = env.optional_key("KEEPSTATE_MASTER_KEY_PREVIOUS")  # opens only, while the master key is exchanged
+KEEPSTATE_RECHECK_SAVES = env.number("KEEPSTATE_RECHECK_SAVES", 50, low=0, high=1_000_000)  # every so many saves are hashed whole
 KEEPSTATE_SCRUB_DAYS = env.number("KEEPSTATE_SCRUB_DAYS", 30, low=1, high=3650)  # everything stored is read at least once in so many days
 KEEPSTATE_SCRUB_MIB = env.number("KEEPSTATE_SCRUB_MIB", 256, low=1, high=1_000_000)  # so much of it in a minute at most
 

@@ -32,6 +32,13 @@ def number(name: str, default: int, *, low: int, high: int) -> int:
     return int(value)
 
 
+def choice(name: str, default: str, known: set[str]) -> str:
+    value = text(name, default)
+    if value not in known:
+        raise ImproperlyConfigured(f"{name}={value!r} is none of {', '.join(sorted(known))}.")
+    return value
+
+
 def words(name: str, default: str = "") -> list[str]:
     return [word for word in text(name, default).replace(",", " ").split() if word]
 

@@ -56,6 +56,11 @@ def settings(redis_url: str, sweep_seconds: int) -> dict[str, Any]:
                 "schedule": float(sweep_seconds),
                 "options": {"queue": CONTROL, "expires": sweep_seconds},  # a missed sweep is dropped, never piled up
             },
+            "lifecycle": {
+                "task": "workers.lifecycle",
+                "schedule": float(sweep_seconds),
+                "options": {"queue": CONTROL, "expires": sweep_seconds},
+            },
             "store_upkeep": {"task": "workers.store_upkeep", "schedule": 60.0, "options": {"queue": CONTROL, "expires": 60}},
             "store_orphans": {"task": "workers.store_orphans", "schedule": 6 * 3600.0, "options": {"queue": CONTROL, "expires": 3600}},
         },

@@ -51,6 +51,11 @@ ensure_packages() {
     install_packages $(printf '%s\n' "$lines" | cut -d '|' -f 1)
 }
 
+# offer_packages GROUP WHAT: the same for what a host may do without. What goes wrong is said, and nothing stops.
+offer_packages() {
+    (ensure_packages "$1") || say "going on without $2"
+}
+
 install_packages() {
     as_root_or_fail "$*"
     lists_know "$@" || update_lists

@@ -12,8 +12,9 @@ from sessions_app.api.fields import Known
 from sessions_app.api.schema import enveloped, errors
 from sessions_app.api.view import ApiView
 from sessions_app.models import Operation
+from sessions_app.services import cancel
 from sessions_app.services import operation as operations
-from sessions_app.states import OperationKind, OperationState
+from sessions_app.states import CANCELLING, OperationKind, OperationState
 
 
 class OperationRow(serializers.Serializer[Operation]):
@@ -21,7 +22,7 @@ class OperationRow(serializers.Serializer[Operation]):
 
     operation_id = serializers.CharField(source="id")
     kind = serializers.CharField(help_text=f"One of: {', '.join(OperationKind)}.")
-    state = serializers.CharField(help_text=f"One of: {', '.join(OperationState)}.")
+    state = serializers.SerializerMethodField(help_text=f"One of: {', '.join([*OperationState, CANCELLING])}.")
     session_id = serializers.CharField()
     progress = serializers.JSONField()
     http_status = serializers.IntegerField(allow_null=True)
@@ -35,6 +36,9 @@ class OperationRow(serializers.Serializer[Operation]):
     resource_ids = serializers.SerializerMethodField()
     reconciliation_state = serializers.SerializerMethodField()
     attempt = serializers.IntegerField()
+
+    def get_state(self, operation: Operation) -> str:
+        return cancel.shown_state(operation)
 
     def get_resource_ids(self, operation: Operation) -> dict[str, str]:
         return {"session_id": operation.session_id}
@@ -61,4 +65,4 @@ def operation_words(operation: Operation | None) -> dict[str, Any] | None:
     """The operation that a session is busy with, in a session's row."""
     if operation is None:
         return None
-    return {"id": operation.id, "kind": operation.kind, "state": operation.state, "progress": operation.progress or None}
+    return {"id": operation.id, "kind": operation.kind, "state": cancel.shown_state(operation), "progress": operation.progress or None}

@@ -18,12 +18,15 @@ from sessions_app.services import bounds
 from sessions_app.services import session as sessions
 from sessions_app.services.operation import Asked
 from sessions_app.services.session import Wanted
+from sessions_app.states import ResumeMode
 
 REFUSALS = (400, 401, 403, 404, 409, 413, 415, 422, 426, 500, 503)
 
 
 class Start(Body):
-    Image = Text(required=False, max_length=bounds.IMAGE_CHARACTERS, help_text="An image's name; absent: the default image.")
+    Image = Text(
+        required=False, max_length=bounds.IMAGE_CHARACTERS, help_text="An image's name; absent: the default. It decides the architecture."
+    )
     Budget = Whole(required=False, help_text=f"Tokens; absent: {bounds.DEFAULT_BUDGET_TOKENS}.")
     Name = Text(required=False, help_text="1 to 48 letters, digits, '-' or '_', beginning with a letter.")
     Memory = Whole(
@@ -39,6 +42,11 @@ class Save(Body):
 
 class Wake(Body):
     Checkpoint = Text(required=False, max_length=40, help_text="A valid checkpoint of this session; absent: the last one.")
+    Mode = serializers.ChoiceField(
+        choices=[*ResumeMode],
+        required=False,
+        help_text="How memory that its host has not assembled comes back: whole before it runs, or behind it. Absent: as the host is set.",
+    )
 
 
 class Outcome(serializers.Serializer[Any]):
@@ -50,6 +58,8 @@ class Outcome(serializers.Serializer[Any]):
     state = serializers.CharField()
     execution_epoch = serializers.IntegerField()
     checkpoint_id = serializers.CharField(required=False)
+    images_from = serializers.CharField(required=False, help_text="Of a resume: cached, host or store.")
+    verifying = serializers.BooleanField(required=False, help_text="Of a resume: whether its machine runs ahead of its verification.")
 
 
 class Gone(serializers.Serializer[Any]):
@@ -140,6 +150,7 @@ class ResumeView(MutationView):
     def post(self, request: Request, session_id: str) -> Response:
         def do(asked: Asked, data: Any) -> Operation:
             wanted = body.checked(Wake, data)
-            return sessions.resume(sessions.find(self.account, session_id), checkpoint_id=wanted.get("Checkpoint"), asked=asked)
+            found = sessions.find(self.account, session_id)
+            return sessions.resume(found, checkpoint_id=wanted.get("Checkpoint"), mode=wanted.get("Mode"), asked=asked)
 
         return self.mutate(request, do)

@@ -12,7 +12,7 @@ from sessions_app.api.operation import operation_words
 from sessions_app.models import Session
 from sessions_app.services import bounds
 from sessions_app.services import operation as operations
-from sessions_app.states import SessionState
+from sessions_app.states import SESSION_LIVE, SessionState
 
 
 class BusyWith(serializers.Serializer[Any]):
@@ -44,6 +44,7 @@ class SessionRow(serializers.Serializer[Session]):
     task_state = serializers.SerializerMethodField(method_name="absent")
     key_alias = serializers.SerializerMethodField(method_name="absent")
     park_reason = Known()
+    verifying = serializers.SerializerMethodField()
     failure = serializers.JSONField(allow_null=True)
     memory_mib = serializers.SerializerMethodField()
     cpus = serializers.IntegerField()
@@ -53,6 +54,10 @@ class SessionRow(serializers.Serializer[Session]):
     def absent(self, session: Session) -> str | None:
         """Agents, tasks and keys are not of this version."""
         return None
+
+    def get_verifying(self, session: Session) -> bool:
+        """Whether its machine still runs ahead of the verification of what it was resumed from; nothing of it can be saved until then."""
+        return session.verifying and session.runtime_state in SESSION_LIVE
 
     def get_memory_mib(self, session: Session) -> int:
         return session.memory_bytes // bounds.MIB

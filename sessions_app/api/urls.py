@@ -3,11 +3,16 @@
 from django.urls import URLPattern, path, re_path
 
 from sessions_app.api.account import RevokeView, WhoAmIView
+from sessions_app.api.cancel import OperationCancelView
 from sessions_app.api.capabilities import CapabilitiesView, PublicCapabilitiesView
+from sessions_app.api.console import AttachView, ConsoleView
 from sessions_app.api.event import EventListView
 from sessions_app.api.execute import ExecView
+from sessions_app.api.files import FileContentView, FileDownloadView, FileListView
+from sessions_app.api.fork import ForkView
 from sessions_app.api.not_served import NotServedV2View, NotServedView
 from sessions_app.api.operation import OperationView
+from sessions_app.api.policy import IdlePolicyView, SavePolicyView
 from sessions_app.api.session import CheckpointView, ResumeView, SessionsView, SessionView
 from sessions_app.api.session_v2 import PauseView, SessionListView, SessionReadView
 from sessions_app.api.session_v2 import ResumeView as ResumeV2View
@@ -17,16 +22,25 @@ urlpatterns: list[URLPattern] = [
     path("api/tokens/revoke", RevokeView.as_view(), name="token-revoke"),
     path("api/capabilities", CapabilitiesView.as_view(), name="capabilities"),
     path("api/v2/capabilities", PublicCapabilitiesView.as_view(), name="capabilities-public"),
+    path("api/operations/<path:operation_id>/cancel", OperationCancelView.as_view(), name="operation-cancel"),
     path("api/operations/<path:operation_id>", OperationView.as_view(), name="operation"),
     path("api/sessions", SessionsView.as_view(), name="sessions"),
     path("api/sessions/<str:session_id>", SessionView.as_view(), name="session"),
     path("api/sessions/<str:session_id>/checkpoint", CheckpointView.as_view(), name="session-checkpoint"),
     path("api/sessions/<str:session_id>/resume", ResumeView.as_view(), name="session-resume"),
+    path("api/sessions/<str:session_id>/fork", ForkView.as_view(), name="session-fork"),
+    path("api/sessions/<str:session_id>/attach", AttachView.as_view(), name="session-attach"),
     path("api/sessions/<str:session_id>/exec", ExecView.as_view(), name="session-exec"),
     path("api/v2/sessions", SessionListView.as_view(), name="session-list"),
     path("api/v2/sessions/<str:session_id>", SessionReadView.as_view(), name="session-read"),
     path("api/v2/sessions/<str:session_id>/pause", PauseView.as_view(), name="session-pause"),
     path("api/v2/sessions/<str:session_id>/resume", ResumeV2View.as_view(), name="session-resume-v2"),
+    path("api/v2/sessions/<str:session_id>/checkpoint-policy", SavePolicyView.as_view(), name="session-checkpoint-policy"),
+    path("api/v2/sessions/<str:session_id>/idle", IdlePolicyView.as_view(), name="session-idle"),
+    path("api/v2/sessions/<str:session_id>/files", FileListView.as_view(), name="session-files"),
+    path("api/v2/sessions/<str:session_id>/files/content", FileContentView.as_view(), name="session-file-content"),
+    path("api/v2/sessions/<str:session_id>/files/download", FileDownloadView.as_view(), name="session-file-download"),
+    path("api/v2/sessions/<str:session_id>/console", ConsoleView.as_view(), name="session-console"),
     path("api/v2/sessions/<str:session_id>/events", EventListView.as_view(), name="session-events"),
 ]
 

@@ -1,7 +1,8 @@
 from sessions_app.models.account import Account
 from sessions_app.models.event import SessionEvent
 from sessions_app.models.operation import Operation
+from sessions_app.models.policy import IdlePolicy, SavePolicy
 from sessions_app.models.session import Session
 from sessions_app.models.token import ApiToken
 
-__all__ = ["Account", "ApiToken", "Operation", "Session", "SessionEvent"]
+__all__ = ["Account", "ApiToken", "IdlePolicy", "Operation", "SavePolicy", "Session", "SessionEvent"]

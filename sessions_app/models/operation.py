@@ -33,6 +33,7 @@ class Operation(models.Model):
     lease_token = models.BigIntegerField(null=True, blank=True)
     lease_owner = models.CharField(max_length=100, blank=True)
     lease_expires_at = models.DateTimeField(null=True, blank=True)
+    cancel_requested_at = models.DateTimeField(null=True, blank=True)
 
     progress = models.JSONField(default=dict)
     http_status = models.PositiveSmallIntegerField(null=True, blank=True)

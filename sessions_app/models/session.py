@@ -34,6 +34,7 @@ class Session(models.Model):
     head_checkpoint_id = models.CharField(max_length=40, blank=True)
     head_checkpoint_at = models.DateTimeField(null=True, blank=True)
     park_reason = models.CharField(max_length=40, blank=True)
+    verifying = models.BooleanField(default=False)  # its machine began before all that it was saved with had been verified
     failure = models.JSONField(null=True, blank=True)
 
     event_count = models.PositiveBigIntegerField(default=0, editable=False)

@@ -17,6 +17,15 @@ DEFAULT_EXEC_SECONDS = 60
 #: Words of a command, and bytes of all of them in UTF-8: below what Linux takes for one argument (128 KiB).
 EXEC_WORDS = 1024
 EXEC_BYTES = 64 * 1024
+#: Children of one fork.
+FORK_CHILDREN = range(1, 8 + 1)
+#: Minutes between automatic saves; minutes without use until an idle session is warned; seconds from the warning to the parking.
+SAVE_MINUTES = range(5, 120 + 1)
+DEFAULT_SAVE_MINUTES = 5
+IDLE_MINUTES = range(1, 24 * 60 + 1)
+DEFAULT_IDLE_MINUTES = 30
+WARNING_SECONDS = range(10, 3600 + 1)
+DEFAULT_WARNING_SECONDS = 60
 #: Shortest prefix of an id that names a session.
 PREFIX_LENGTH = 4
 #: Rows of one page: of sessions and checkpoints, and of events.
@@ -24,6 +33,13 @@ PAGE = range(1, 200 + 1)
 DEFAULT_PAGE = 50
 EVENT_PAGE = range(1, 1000 + 1)
 DEFAULT_EVENT_PAGE = 400
+#: Files of a machine: entries of one list, bytes of one read, of a file that is written, of one whose whole is hashed before it is
+#: downloaded, and of one that is downloaded at all.
+FILE_ENTRIES = 1000
+FILE_READ_BYTES = MIB
+UPLOAD_BYTES = 64 * MIB
+HASHED_BYTES = 64 * MIB
+DOWNLOAD_BYTES = 1024 * MIB
 #: Bytes of a request's body.
 BODY_BYTES = 256 * 1024
 
@@ -46,6 +62,11 @@ def require_budget(tokens: int) -> None:
         )
 
 
+def require_children(children: int) -> None:
+    if children not in FORK_CHILDREN:
+        raise Invalid(f"A fork has {FORK_CHILDREN.start} to {FORK_CHILDREN.stop - 1} children. Nothing was created.")
+
+
 def require_name(name: str) -> None:
     """Empty stands for no name."""
     if name and not NAME.fullmatch(name):
@@ -55,6 +76,19 @@ def require_name(name: str) -> None:
 def require_reason(reason: str) -> None:
     if len(reason) > REASON_CHARACTERS:
         raise Invalid(f"A reason has at most {REASON_CHARACTERS} characters. Nothing was saved.")
+
+
+def require_save_interval(minutes: int) -> None:
+    if minutes not in SAVE_MINUTES:
+        raise Invalid(f"Automatic saves are {SAVE_MINUTES.start} to {SAVE_MINUTES.stop - 1} minutes apart. Nothing was changed.")
+
+
+def require_idle(minutes: int, warning_seconds: int) -> None:
+    if minutes not in IDLE_MINUTES:
+        raise Invalid(f"A session may be idle for {IDLE_MINUTES.start} to {IDLE_MINUTES.stop - 1} minutes. Nothing was changed.")
+    if warning_seconds not in WARNING_SECONDS:
+        first, last = WARNING_SECONDS.start, WARNING_SECONDS.stop - 1
+        raise Invalid(f"A warning is given {first} to {last} seconds before a session is parked. Nothing was changed.")
 
 
 def require_command(argv: list[str], timeout_seconds: int) -> None:

@@ -23,6 +23,10 @@ def lease_seconds() -> int:
     return seconds
 
 
+#: Attempts of the worker that goes on with what another has handed on.
+ATTEMPTS_HANDED_ON = 3
+
+
 class LeaseLost(Exception):
     """Another worker owns the operation now, or it has ended: stop, and touch nothing that is not named by your own token."""
 
@@ -88,12 +92,30 @@ def report(lease: Lease, **progress: Any) -> None:
         raise LeaseLost(lease.operation_id)
 
 
-def succeed(lease: Lease, response: dict[str, Any], http_status: int) -> None:
+def hand_on(lease: Lease, queue: str) -> Operation:
+    """Give the operation up for another worker to go on with, at once and with attempts of its own: the token is void from here on.
+
+    Prerequisite: inside the transaction of what has been done so far. The caller rings.
+    """
+    operation = require(lease)
+    operation.queue, operation.lease_token, operation.lease_owner = queue, None, ""
+    operation.max_attempts = operation.attempt + ATTEMPTS_HANDED_ON
+    operation.save(update_fields=["queue", "lease_token", "lease_owner", "max_attempts"])
+    Operation.objects.filter(id=operation.id).update(lease_expires_at=Now())
+    return operation
+
+
+def succeed(lease: Lease, response: dict[str, Any] | list[dict[str, Any]], http_status: int) -> None:
     _finish(lease, OperationState.SUCCEEDED, response=response, http_status=http_status)
 
 
 def fail(lease: Lease, error: ServiceError) -> None:
     _finish(lease, OperationState.FAILED, error=error.as_dict(), http_status=error.status)
+
+
+def cancelled(lease: Lease, error: ServiceError) -> None:
+    """The work has stopped because it was asked to (services/cancel.py)."""
+    _finish(lease, OperationState.CANCELLED, error=error.as_dict(), http_status=error.status)
 
 
 def _finish(lease: Lease, state: OperationState, **result: Any) -> None:

@@ -10,7 +10,7 @@ from typing import Any
 from django.db import IntegrityError, transaction
 from django.db.models.functions import Now
 
-from sessions_app.errors import Conflict, NotFound, ServiceError, WrongState
+from sessions_app.errors import Cancelled, Conflict, NotFound, ServiceError, WrongState
 from sessions_app.models import Account, Operation, Session
 from sessions_app.services import dispatch
 from sessions_app.states import ALLOWED_FROM, EXCLUSIVE_KINDS, OPERATION_ACTIVE, OperationKind, OperationState, SessionState
@@ -107,7 +107,7 @@ def accept(
 
 def cancel_unclaimed(session: Session) -> int:
     """Cancel what was asked of the session and no worker has begun. Prerequisite: the session is locked. Returns how many."""
-    error = Conflict("Cancelled before it began: the session is to be deleted.", code="ks_cancelled")
+    error = Cancelled("Cancelled before it began: the session is to be deleted.")
     waiting = Operation.objects.filter(session=session, state=OperationState.QUEUED, attempt=0)
     return waiting.update(state=OperationState.CANCELLED, error=error.as_dict(), http_status=error.status, finished_at=Now())
 

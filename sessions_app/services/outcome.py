@@ -13,6 +13,10 @@ _KNOWN: Mapping[str, tuple[str, str]] = {
     OperationKind.CHECKPOINT: ("Every checkpoint that is listed as valid is intact.", _ASK_AGAIN),
     OperationKind.RESUME: ("Every checkpoint that is listed as valid is intact.", _ASK_AGAIN),
     OperationKind.DELETE: ("What was erased by then is gone.", "Delete the session again: it goes on where it stopped."),
+    OperationKind.FORK: (
+        "Either all of its children exist, or none; a child that exists is resumed by an operation of its own.",
+        "List the sessions whose parent this one is before you fork it again.",
+    ),
     OperationKind.EXEC: (
         "Whether the command had effects is not known; it is not run again.",
         "Look in the guest for what it should have done before you run it again.",

@@ -11,7 +11,7 @@ from django.db.models.functions import Now
 from sessions_app.errors import Conflict, NoCheckpoint, NotFound, WrongState
 from sessions_app.ids import RECORD_PREFIX
 from sessions_app.models import Account, Operation, Session
-from sessions_app.services import bounds, dispatch, event, operation, steps
+from sessions_app.services import activity, bounds, dispatch, event, lifecycle, operation, steps
 from sessions_app.services.operation import Asked
 from sessions_app.states import SESSION_TRANSITIONS, OperationKind, SessionState
 
@@ -82,8 +82,8 @@ def checkpoint(session: Session, *, stop: bool, reason: str, asked: Asked) -> Op
 
 
 @transaction.atomic
-def resume(session: Session, *, checkpoint_id: str | None, asked: Asked) -> Operation:
-    """Ask for the session's work to go on from its head checkpoint, or from the one named."""
+def resume(session: Session, *, checkpoint_id: str | None, asked: Asked, mode: str | None = None) -> Operation:
+    """Ask for the session's work to go on from its head checkpoint, or from the one named. `mode` (ResumeMode) overrules the host's own."""
     session = operation.lock(session)
     operation.require_state(session, OperationKind.RESUME)
     wanted = checkpoint_id or session.head_checkpoint_id
@@ -95,7 +95,8 @@ def resume(session: Session, *, checkpoint_id: str | None, asked: Asked) -> Oper
         queue = dispatch.host_queue(session.host_id)  # only that host can see whether the machine lives
     else:
         queue = steps.place_resume.call(session=session, checkpoint_id=wanted)
-    return operation.accept(session=session, kind=OperationKind.RESUME, queue=queue, asked=asked, parameters={"checkpoint_id": wanted})
+    parameters = {"checkpoint_id": wanted, **({"mode": str(mode)} if mode else {})}
+    return operation.accept(session=session, kind=OperationKind.RESUME, queue=queue, asked=asked, parameters=parameters)
 
 
 @transaction.atomic
@@ -104,6 +105,7 @@ def execute(session: Session, *, argv: list[str], timeout_seconds: int, asked: A
     bounds.require_command(argv, timeout_seconds)
     session = operation.lock(session)
     operation.require_state(session, OperationKind.EXEC)
+    activity.touch(session)
     return operation.accept(
         session=session,
         kind=OperationKind.EXEC,
@@ -156,5 +158,6 @@ def move(
         raise WrongState(
             f"The session cannot go from {session.runtime_state} to {to} (it was {before}).", facts={"runtime_state": session.runtime_state}
         )
+    lifecycle.moved(session.id, to)
     event.append(session.id, type_, payload, source=source)
     session.refresh_from_db(fields=["event_count", "last_activity_at"])

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Any, Generic, Protocol, TypeVar
 
 from sessions_app.models import Account, Session
+from sessions_app.services.guest_files import GuestFiles
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -34,8 +35,26 @@ class PlaceBoot(Protocol):
 
 
 class PlaceResume(Protocol):
-    def __call__(self, *, session: Session, checkpoint_id: str) -> str:
-        """The queue of hosts whose pin is the checkpoint's. Raises StackIncompatible, NotRestorable or FleetUnavailable."""
+    def __call__(self, *, session: Session, checkpoint_id: str, copies: int = 1) -> str:
+        """The queue of hosts whose pin is the checkpoint's; one of them has room for so many machines of it.
+
+        Raises StackIncompatible, NotRestorable or FleetUnavailable.
+        """
+
+
+@dataclass(frozen=True)
+class HostFit:
+    """Whether a host could resume what was saved under a pin now, and if not, why."""
+
+    host: str
+    state: str  # alive, draining, silent
+    same_pin: bool
+    same_architecture: bool  # it has proved some pin of that architecture
+    differences: Mapping[str, Mapping[str, str | None]]  # by field, {"checkpoint", "host"}: of the host's nearest pin of that architecture
+
+    @property
+    def takes_it(self) -> bool:
+        return self.same_pin and self.state == "alive"
 
 
 @dataclass(frozen=True)
@@ -81,6 +100,10 @@ class Chain(Generic[F]):
 resolve_image: Slot[ResolveImage] = Slot("resolve_image")
 place_boot: Slot[PlaceBoot] = Slot("place_boot")
 place_resume: Slot[PlaceResume] = Slot("place_resume")
+#: By the digest of a pin: every host, the nearest first.
+hosts_for_pin: Slot[Callable[[str], list[HostFit]]] = Slot("hosts_for_pin")
+#: The files of a running session's machine. Raises FleetUnavailable at the first use where the machine cannot be reached from here.
+guest_files: Slot[Callable[[Session], GuestFiles]] = Slot("guest_files")
 #: Before a session's saved work continues: history and recorded calls agree with the checkpoint, or raise.
 reconcile: Chain[Callable[[Session, str], None]] = Chain("reconcile")
 #: A session was deleted: each app erases what it holds of it alone. Must be safe to repeat.

@@ -6,6 +6,9 @@ import sys
 BENCHES = {
     "pause": "how long a live save stops the machine",
     "resume": "from the API request to the guest's answer",
+    "fork": "eight children of one checkpoint: their answers and their memory",
+    "soak": "live saves of a working agent in a row, then one resume: what is stored, and what grows",
+    "rate": "how many of so many fresh machines survive a SIGKILL, with the Wilson interval",
     "store": "the checkpoint store on a real machine's images, beside restic, borg and casync",
     "index": "memory and lookups of the dedup indexes, up to 10^8 units",
     "scale": "publish, look up and erase while an account grows to 10^6 packs",

@@ -1,4 +1,8 @@
-"""The machine that resume and pause are measured on: the demo's agent at work in a guest of 1 GiB."""
+"""The machine that resume and pause are measured on: the demo's agent at work in a guest of 1 GiB.
+
+With another image (`--image tiny`, `--image tiny-arm64`) a shell that writes and counts takes the agent's place, for these have no Python;
+there is no budget for them.
+"""
 
 import tempfile
 from collections.abc import Iterator
@@ -9,17 +13,37 @@ from keepstate_site.demo.agent import PROGRAM, STATUS
 from tests.gates.room import Room, Subject, room
 from tests.support.waiting import until
 
+AGENT_IMAGE = "debian-python"
+IMAGES = (AGENT_IMAGE, "tiny", "tiny-arm64")
 MEMORY_MIB = 1024
+SMALL_MEMORY_MIB = 256
+SHELL_AGENT = (
+    "n=0; while :; do n=$((n+1)); head -c 200000 /dev/urandom > /tmp/work; "
+    f'echo "$n 0 0" > {STATUS}.new; mv {STATUS}.new {STATUS}; usleep 50000; done'
+)
+
+
+def described(image: str) -> str:
+    """The machine and its work, for a bench's method."""
+    if image == AGENT_IMAGE:
+        return f"{image}, {MEMORY_MIB} MiB, the demo's agent at work"
+    return f"{image}, {SMALL_MEMORY_MIB} MiB, a shell that writes 200 kB twenty times a second at most"
+
+
+def budget(image: str, seconds: float) -> float | None:
+    return seconds if image == AGENT_IMAGE else None
 
 
 @contextmanager
-def agent_machine() -> Iterator[tuple[Room, Subject]]:
+def agent_machine(image: str = AGENT_IMAGE) -> Iterator[tuple[Room, Subject]]:
     """A stack of its own, a machine, and the agent counting in it."""
+    shell, program, memory = 'python3 -c "$0" >/dev/null 2>&1 </dev/null &', PROGRAM, MEMORY_MIB
+    if image != AGENT_IMAGE:
+        shell, program, memory = '/bin/sh -c "$0" >/dev/null 2>&1 </dev/null &', SHELL_AGENT, SMALL_MEMORY_MIB
     with tempfile.TemporaryDirectory(prefix="keepstate-bench-") as scratch, room(Path(scratch)) as opened:
-        created = opened.client.do("POST", "/api/sessions", {"Image": "debian-python", "Memory": MEMORY_MIB})
+        created = opened.client.do("POST", "/api/sessions", {"Image": image, "Memory": memory})
         subject = Subject(opened, created["id"])
-        shell = 'python3 -c "$0" >/dev/null 2>&1 </dev/null &'
-        opened.client.do("POST", f"/api/sessions/{subject.id}/exec", {"Argv": ["/bin/sh", "-c", shell, PROGRAM], "Timeout": 20})
+        opened.client.do("POST", f"/api/sessions/{subject.id}/exec", {"Argv": ["/bin/sh", "-c", shell, program], "Timeout": 20})
         report_after(subject, 0)
         yield opened, subject
 

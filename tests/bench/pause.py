@@ -1,10 +1,10 @@
 """`./keepstate bench pause`: how long a live save stops the machine, by how much had been written."""
 
-from tests.bench.agent_machine import MEMORY_MIB, agent_machine, peak_worker_mib, report_after
+from tests.bench.agent_machine import IMAGES, agent_machine, budget, described, peak_worker_mib, report_after
 from tests.bench.report import arguments, publish, row
 
 METHOD = (
-    f"debian-python, {MEMORY_MIB} MiB, the demo's agent at work. Each round: resume, let the agent report, save live; then save "
+    "Each round: resume, let the agent report, save live; then save "
     "again in the same process. The pause is measured on the host from the stop of the virtual CPUs to their going on. Written: pages "
     "private to the process since its image was mapped."
 )
@@ -13,10 +13,10 @@ SMALL = 8 * MIB
 
 
 def main() -> int:
-    options = arguments(METHOD)
+    options = arguments(METHOD, IMAGES)
     first: list[dict[str, float]] = []
     again, written, stored = [], [], []
-    with agent_machine() as (opened, subject):
+    with agent_machine(options.image) as (opened, subject):
         boot = subject.save()
         for _ in range(options.rounds or 10):
             subject.kill()
@@ -31,9 +31,9 @@ def main() -> int:
     small = [saved["pause_seconds"] for saved in first if saved["written_bytes"] <= SMALL]
     return publish(
         "pause",
-        METHOD,
+        f"{described(options.image)}. {METHOD}",
         [
-            row("pause of a live save, <= 8 MiB written", "s", small, budget=0.060, at="p50"),
+            row("pause of a live save, <= 8 MiB written", "s", small, budget=budget(options.image, 0.060), at="p50"),
             row("pause of a live save, all rounds", "s", [saved["pause_seconds"] for saved in first]),
             row("pause of the next live save of the same process", "s", again),
             row("pause of the first save after a boot", "s", [boot["pause_seconds"]]),

@@ -44,11 +44,25 @@ def quantile(values: Sequence[float], share: float) -> float:
     return sorted(values)[math.ceil(share * len(values)) - 1]
 
 
-def arguments(description: str) -> argparse.Namespace:
+def arguments(description: str, images: Sequence[str] = (), *, plots: bool = False) -> argparse.Namespace:
+    """`images`: the guest images that this bench can measure, its own first. `plots`: whether it can draw its distributions."""
     parser = argparse.ArgumentParser(description=description)
     parser.add_argument("--json", type=Path, help="write the figures to this file")
     parser.add_argument("--rounds", type=int, help="measurements of each row")
+    if images:
+        parser.add_argument("--image", default=images[0], choices=images, help=f"the machine's guest image (default: {images[0]})")
+    if plots:
+        parser.add_argument("--plot", type=Path, help="write the distributions to this file, as an SVG picture")
     return parser.parse_args()
+
+
+def parser(description: str, **counts: tuple[str, int]) -> argparse.ArgumentParser:
+    """For a bench that counts something of its own: `counts` are its options' names, each with what is counted and how many by default."""
+    made = argparse.ArgumentParser(description=description.replace("%", "%%"))
+    made.add_argument("--json", type=Path, help="write the figures to this file")
+    for name, (what, default) in counts.items():
+        made.add_argument(f"--{name}", type=int, default=default, help=f"{what} (default: {default})")
+    return made
 
 
 def publish(bench: str, method: str, rows: Sequence[Row], file: Path | None, **more: object) -> int:

@@ -58,3 +58,10 @@ def gate_room(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Room]:
     """One whole stack for the gates that leave it as they found it: short leases, quick sweeps, a file that orders crashes."""
     with room(tmp_path_factory.mktemp("gates")) as opened:
         yield opened
+
+
+@pytest.fixture(scope="session")
+def afresh_room(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Room]:
+    """A stack whose resumes boot the image afresh: a gate that is about a session's work must fail in it."""
+    with room(tmp_path_factory.mktemp("afresh"), sabotage="resume_boots_afresh") as opened:
+        yield opened

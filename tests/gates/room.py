@@ -3,7 +3,7 @@
 import hashlib
 import os
 import signal
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -28,6 +28,7 @@ class Room:
     client: Client
     root: Path
     crash_file: Path
+    programs: Path  # a directory that the workers' PATH begins with; empty at the start
 
     def start(self, image: str = "tiny", **wanted: Any) -> "Subject":
         created = self.client.do("POST", "/api/sessions", {"Image": image, **wanted})
@@ -145,20 +146,25 @@ class Subject:
 
 
 @contextmanager
-def room(root: Path, *, sabotage: str | None = None) -> Iterator[Room]:
-    """A stack of its own below `root`; with `sabotage`, one whose named mechanism is switched off (tests/sabotage)."""
-    crash_file = root / "crash"
+def room(root: Path, *, sabotage: str | None = None, environment: Mapping[str, str] | None = None) -> Iterator[Room]:
+    """A stack of its own below `root`; with `sabotage`, one whose named mechanism is switched off (tests/sabotage). `environment` is added
+    to its own.
+    """
+    crash_file, programs = root / "crash", root / "bin"
+    programs.mkdir(exist_ok=True)
     env = {
+        "PATH": f"{programs}:{os.environ['PATH']}",
         "KEEPSTATE_IMAGES": str(IMAGES),
         "KEEPSTATE_LEASE_SECONDS": "3",
         "KEEPSTATE_SWEEP_SECONDS": "1",
         "KEEPSTATE_CRASH_FILE": str(crash_file),
         **dict.fromkeys(("DATABASE_URL", "REDIS_URL", "CHECKPOINT_STORE_URL"), ""),  # its own, not those of the test run
     }
+    env |= environment or {}
     if sabotage:
         env |= {"DJANGO_SETTINGS_MODULE": "tests.sabotage.settings", "KEEPSTATE_SABOTAGE": sabotage}
     with running(root / "var", env=env) as stack:
-        opened = Room(Client(stack.url, stack.token), stack.root, crash_file)
+        opened = Room(Client(stack.url, stack.token), stack.root, crash_file, programs)
         try:
             yield opened
         finally:

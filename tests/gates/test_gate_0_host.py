@@ -22,7 +22,7 @@ def boot_once(directory: Path, evidence: dict[str, Any]) -> None:
     try:
         machine.ping(10)
         facts = driver.pin_facts("x86_64")
-        evidence |= {"accelerator": driver.accelerator.name, "pin_facts": sorted(facts)}
+        evidence |= {"accelerator": driver.accelerator("x86_64").name, "pin_facts": sorted(facts)}
         assert {"accelerator", "machine_type"} <= set(facts)
     finally:
         machine.kill()

@@ -1,12 +1,11 @@
 """Gate 1: memory survives kill -9 of the hypervisor."""
 
-from pathlib import Path
 from typing import Any
 
 import pytest
 
 from keepstate_site.demo.agent import PROGRAM, STATUS, Simulation
-from tests.gates.room import Room, Subject, room
+from tests.gates.room import Room, Subject
 from tests.support.waiting import until
 
 pytestmark = [pytest.mark.vm, pytest.mark.timeout(300)]
@@ -68,8 +67,7 @@ def _report(subject: Subject) -> tuple[int, str]:
     return (int(words[0]), words[1]) if len(words) == 3 else (0, "")
 
 
-def test_gate_1_fails_when_a_resume_boots_afresh(tmp_path: Path) -> None:
-    with room(tmp_path, sabotage="resume_boots_afresh") as sabotaged:
-        subject = sabotaged.start()
-        with pytest.raises(AssertionError):
-            prove_memory(subject, {})
+def test_gate_1_fails_when_a_resume_boots_afresh(afresh_room: Room) -> None:
+    subject = afresh_room.start()
+    with pytest.raises(AssertionError):
+        prove_memory(subject, {})

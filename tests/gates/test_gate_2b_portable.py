@@ -22,7 +22,7 @@ def test_a_gutted_host_revives_a_session_from_the_store_alone(gate_room: Room, e
     subject.save(stop=True)
     gut(gate_room)
     answer = subject.resume()
-    assert answer["images_from"] == "stored"
+    assert answer["images_from"] == "host"
     assert subject.status()[1] == nonce
     assert subject.exec("cat /root/kept")["stdout"] == "kept\n"
     evidence |= {"answered_seconds": answer["answered_seconds"], "objects": len(gate_room.objects())}
@@ -74,7 +74,7 @@ def prove_healing(opened: Room, subject: Subject, evidence: dict[str, Any]) -> N
         flip(image)
     answer = subject.resume()
     evidence |= {"images_flipped": len(images), "images_from": answer["images_from"]}
-    assert answer["images_from"] == "stored", "a damaged image was used"
+    assert answer["images_from"] == "host", "a damaged image was used"
     assert subject.status()[1] == nonce
 
 

@@ -45,9 +45,30 @@ def cached_images_are_believed() -> None:
     patch.object(files, "lookup", believe).start()
 
 
+def pins_are_not_compared() -> None:
+    """A resume starts whatever the host has, without asking whether the checkpoint was taken on the same."""
+    from workers.operations import resume
+
+    patch.object(resume, "_require_pin", lambda *_: None).start()
+
+
+def clones_are_left_as_they_were() -> None:
+    """A fork's child keeps its parent's identity, and each machine has the same vmgenid: the guest does not see that it is another one."""
+    from dataclasses import replace
+
+    from workers.machine.qemu import machine
+    from workers.machine.qemu.platform import PLATFORMS, X86_64
+
+    (device,) = X86_64.devices
+    PLATFORMS["x86_64"] = replace(X86_64, devices=({**device, "guid": "00000000-0000-0000-0000-000000000001"},))
+    patch.object(machine, "give_identity", lambda *_: None).start()
+
+
 MECHANISMS: Mapping[str, Callable[[], None]] = {
     "resume_boots_afresh": resume_boots_afresh,
     "resumes_the_first_checkpoint": resumes_the_first_checkpoint,
     "nobody_takes_up_lost_work": nobody_takes_up_lost_work,
     "cached_images_are_believed": cached_images_are_believed,
+    "pins_are_not_compared": pins_are_not_compared,
+    "clones_are_left_as_they_were": clones_are_left_as_they_were,
 }

@@ -9,6 +9,7 @@ from django.db.models.functions import Now
 
 from sessions_app.errors import ServiceError
 from sessions_app.models import Operation, Session
+from sessions_app.services import fork
 from sessions_app.services import lease as leases
 from sessions_app.services import session as sessions
 from sessions_app.services.lease import Lease
@@ -69,6 +70,17 @@ def _resume(session: Session, operation: Operation, lease: Lease) -> None:
     leases.succeed(lease, {**session_words(session), "checkpoint_id": operation.parameters["checkpoint_id"]}, 200)
 
 
+def _fork(session: Session, operation: Operation, lease: Lease) -> None:
+    """The children run at once: what is asked of the worker here is its answer's form."""
+    told = []
+    for number in range(operation.parameters["children"]):
+        child = fork.create_child(session, fork.child_id(operation.id, number), source=SOURCE, facts={})
+        point = checkpoint_row(child, boundary="fork")
+        words = {"id": child.id, "parent": session.id, "short_id": child.short_id, "state": "running", "checkpoint_id": point.id}
+        told.append({**words, "resume_operation_id": "op_resume", "resume_state": "succeeded", "error": None})
+    leases.succeed(lease, told, 201)
+
+
 def _delete(session: Session, operation: Operation, lease: Lease) -> None:
     sessions.move(
         session, [state for state in S if state not in (S.DELETING, S.DELETED)], S.DELETING, source=SOURCE, type_="session.deleting"
@@ -95,4 +107,5 @@ HANDLERS: dict[str, Callable[[Session, Operation, Lease], None]] = {
     OperationKind.RESUME: _resume,
     OperationKind.DELETE: _delete,
     OperationKind.EXEC: _exec,
+    OperationKind.FORK: _fork,
 }

@@ -69,7 +69,7 @@ def images(kind: str) -> Iterator[Image]:
 
 
 def drop_unless_locked(path: Path) -> bool:
-    """False if another worker assembles an image whose name begins alike, maybe this one."""
+    """False for an image that somebody is making."""
     kind = path.parent.name
     with open(files.lock_file(kind, path.name), "w") as handle:
         try:

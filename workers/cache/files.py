@@ -13,6 +13,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from workers.cache.digest import image_digest
+from workers.cache.joining import SUM, join_at
 from workers.host.identity import cache_directory
 
 log = logging.getLogger(__name__)
@@ -68,19 +69,27 @@ def lookup(kind: str, name: str) -> Path | None:
     return None
 
 
+def present(kind: str, name: str) -> Path | None:
+    """The image if it is here with its sum, not looked into: to be compared with it (`intact`) before a processor runs on it. Marks it as
+    used.
+    """
+    path = place(kind, name)
+    if not _sum(kind, name).exists():
+        return None
+    try:
+        os.utime(path)
+    except FileNotFoundError:
+        return None
+    return path
+
+
 def join(kind: str, name: str, made: Path) -> Path:
     """Give a finished image its name. Prerequisite: `made` is on the cache's filesystem and its content was verified.
 
-    The sum is written last, so an image whose worker died half-way is never believed. Joining what is there already is harmless.
+    Joining what is there already is harmless.
     """
-    path, total = place(kind, name), _sum(kind, name)
-    digest = image_digest(made)
-    total.unlink(missing_ok=True)
-    os.chmod(made, 0o600)
-    os.replace(made, path)
-    note = total.with_suffix(".sum.tmp")
-    note.write_text(json.dumps({"digest": digest}))
-    os.replace(note, total)
+    path = place(kind, name)
+    join_at(path, made)
     return path
 
 
@@ -91,4 +100,4 @@ def drop(kind: str, name: str) -> None:
 
 
 def _sum(kind: str, name: str) -> Path:
-    return place(kind, name + ".sum")
+    return place(kind, name + SUM)

@@ -4,19 +4,21 @@ import re
 from pathlib import Path
 
 from workers.guest.commands import run
+from workers.guest.distribution import Sources
 from workers.guest.errors import ImageError
 
 
 class Archive:
     """apt with an empty machine in mind: `work` holds its sources, its (empty) state and what it fetched.
 
-    The host's package lists are read, nothing of the host is written, and no root is needed.
+    The host's package lists are read, nothing of the host is written, and no root is needed. For an architecture that is not the host's
+    (`sources.foreign`) the lists are fetched into `work` as well: the host has none, and is not told of it.
     """
 
-    def __init__(self, sources: str, work: Path):
+    def __init__(self, sources: Sources, work: Path):
         self.packages = work / "packages"
         (self.packages / "partial").mkdir(parents=True)
-        (work / "sources.list").write_text(sources)
+        (work / "sources.list").write_text(sources.lines)
         (work / "status").touch()
         settings = {
             "Dir::Etc::SourceList": work / "sources.list",
@@ -29,7 +31,13 @@ class Archive:
             "APT::Sandbox::User": "",
             "APT::Install-Recommends": "0",
         }
+        if sources.foreign:
+            (work / "lists" / "partial").mkdir(parents=True)
+            settings |= {"Dir::State::lists": work / "lists", "Acquire::Languages": "none"}
+            settings |= {"APT::Architecture": sources.foreign, "APT::Architectures::": sources.foreign}
         self.options = [word for name, value in settings.items() for word in ("-o", f"{name}={value}")]
+        if sources.foreign:
+            run(["apt-get", *self.options, "--error-on=any", "update"])
 
     def fetch_with_dependencies(self, *names: str) -> list[Path]:
         """The .deb files of the packages and of everything that they need."""

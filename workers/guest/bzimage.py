@@ -1,8 +1,10 @@
-"""The kernel proper out of a compressed x86 kernel image.
+"""The kernel proper out of a compressed kernel image.
 
 QEMU starts an uncompressed kernel directly (PVH entry). An emulated machine is spared the decompression, which costs it more time than
 the rest of the kernel's start. The decompressor is also what places a kernel at a random address: a kernel started this way lies at its
 fixed address (no KASLR), which changes little where each guest has one owner who is root in it, and lets machines share more pages.
+
+An arm64 kernel has no decompressor; some distributions compress the whole file, which QEMU would undo at every start.
 """
 
 import lzma
@@ -14,16 +16,19 @@ import zstandard
 
 from workers.guest.elf import PT_NOTE, segments
 
+GZIP = b"\x1f\x8b"
 DECOMPRESSORS: dict[bytes, Callable[[bytes], bytes]] = {
     b"\xfd7zXZ": lambda data: lzma.LZMADecompressor().decompress(data),
     b"\x28\xb5\x2f\xfd": lambda data: zstandard.ZstdDecompressor().decompressobj().decompress(data),
-    b"\x1f\x8b": lambda data: zlib.decompressobj(wbits=31).decompress(data),
+    GZIP: lambda data: zlib.decompressobj(wbits=31).decompress(data),
 }
 PVH_ENTRY_NOTE = 18  # XEN_ELFNOTE_PHYS32_ENTRY
 
 
 def bootable(image: bytes) -> bytes:
-    """The uncompressed kernel if it can be started directly, else the image as it is (another architecture, lz4, no PVH entry)."""
+    """The uncompressed kernel if it can be started directly, else the image as it is (lz4, no PVH entry)."""
+    if image.startswith(GZIP):
+        return DECOMPRESSORS[GZIP](image)
     kernel = payload(image)
     return kernel if kernel is not None and has_pvh_entry(kernel) else image
 

@@ -38,31 +38,54 @@ def this_distribution() -> Distribution:
     return Distribution(id_, codename)
 
 
+@dataclass(frozen=True)
+class Sources:
+    """Where packages come from: one-line-style sources. `foreign`: the distribution's name of the architecture, if it is not the host's."""
+
+    lines: str
+    foreign: str | None = None
+
+
 def debian_architecture(architecture: str) -> str:
-    """The distribution's name of the architecture. Raises ImageError where images cannot be built for it on this host."""
-    if architecture != platform.machine() or architecture not in DEBIAN_ARCHITECTURES:
-        raise ImageError(f"An image for {architecture} is built on a host of that architecture; this one is {platform.machine()}.")
+    """The distribution's name of the architecture. Raises ImageError for one without images."""
+    if architecture not in DEBIAN_ARCHITECTURES:
+        raise ImageError(f"There are no guest images for {architecture}; there are for {', '.join(DEBIAN_ARCHITECTURES)}.")
     return DEBIAN_ARCHITECTURES[architecture]
 
 
-def archive_sources(distribution: Distribution, architecture: str) -> str:
-    """One-line-style sources of the distribution alone, no third party's. Raises ImageError where apt has no package lists."""
+def archive_sources(distribution: Distribution, architecture: str) -> Sources:
+    """Sources of the distribution alone, no third party's. Raises ImageError where apt has no package lists.
+
+    For another architecture than the host's: what the host's apt was told of that one, else Debian's archive as the host reaches it, which
+    holds every architecture. (Ubuntu keeps them in different archives, and which mirror is meant only the host's owner can say.)
+    """
     rows = run(["apt-get", "indextargets", "--format", TARGET]).splitlines()
-    sources = sources_of(rows, distribution, debian_architecture(architecture))
-    if not sources:
+    wanted, here = debian_architecture(architecture), debian_architecture(platform.machine())
+    foreign = wanted if wanted != here else None
+    lines = sources_of(rows, distribution, wanted)
+    if not lines and foreign and distribution.id == "debian":
+        lines = sources_of(rows, distribution, here, wanted)
+    if not lines and foreign and distribution.id != "debian":
+        raise ImageError(
+            f"apt knows no archive of {distribution.label} for {wanted}. Add one to its sources, run `apt-get update`, try again."
+        )
+    if not lines:
         raise ImageError(f"apt knows no package list of {distribution.label}. Run `apt-get update` as root and try again.")
-    return sources
+    return Sources(lines, foreign)
 
 
-def sources_of(rows: list[str], distribution: Distribution, architecture: str) -> str:
-    """Sources lines for the index targets that are the distribution's own, of this release (updates and security included)."""
+def sources_of(rows: list[str], distribution: Distribution, listed: str, wanted: str | None = None) -> str:
+    """Sources lines for the index targets that are the distribution's own, of this release (updates and security included).
+
+    `listed`: the architecture whose targets are taken; `wanted`: the one that is asked for there, if it is another.
+    """
     keyring = next((path for path in (Path(name.format(id=distribution.id)) for name in KEYRINGS) if path.exists()), None)
-    options = f"[arch={architecture}" + (f" signed-by={keyring}]" if keyring else "]")
+    options = f"[arch={wanted or listed}" + (f" signed-by={keyring}]" if keyring else "]")
     lines: dict[str, None] = {}  # ordered, without doubles
     for row in rows:
         created, origin, code, uri, suite, component, arch = row.split("|")
         ours = origin == ORIGINS[distribution.id] and code.split("-")[0] == distribution.codename
-        if created == "Packages" and ours and arch == architecture and "backports" not in suite:
+        if created == "Packages" and ours and arch == listed and "backports" not in suite:
             lines[f"deb {options} {uri} {suite} {component}\n"] = None
     return "".join(lines)
 

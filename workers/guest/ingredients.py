@@ -1,5 +1,9 @@
-"""From a recipe to the files of an image: every step that is not specific to a root disk."""
+"""From a recipe to the files of an image: every step that is not specific to a root disk.
 
+Nothing of the image is executed here, so an image without a root disk may be of another architecture than the host.
+"""
+
+import platform
 from collections.abc import Callable
 from pathlib import Path
 
@@ -7,9 +11,11 @@ from workers.guest import cpio, initramfs, kernel
 from workers.guest.archive import Archive, unpack
 from workers.guest.bzimage import bootable
 from workers.guest.distribution import Distribution, archive_sources, debian_architecture
+from workers.guest.errors import ImageError
 from workers.guest.image import DISK
 from workers.guest.recipe import Recipe
 from workers.guest.rootdisk import make_root_disk
+from workers.guest.seed_program import seed_program
 
 Say = Callable[[str], None]
 # Not Debian's cloud kernel: the one of Debian 12 has no vmgenid driver, by which a resumed guest's random generator is reseeded.
@@ -21,6 +27,9 @@ def make_files(recipe: Recipe, distribution: Distribution, files: dict[str, byte
 
     `work` is scratch space that the caller removes. Raises ImageError; `result` is then incomplete.
     """
+    if recipe.disk_bytes and recipe.architecture != platform.machine():
+        raise ImageError(f"An image with a root disk is built on a host of its architecture: {recipe.architecture}. Nothing was fetched.")
+    files = files | {"seed": seed_program(recipe.architecture)}
     archive = Archive(archive_sources(distribution, recipe.architecture), work)
     tree = work / "tree"
     say("fetching the kernel")

@@ -7,11 +7,12 @@ PLACES = {
     "init": (f"{SCRIPTS}/init",),
     "exec": (f"{SCRIPTS}/exec",),
     "reseed": (f"{SCRIPTS}/reseed",),
+    "seed": (f"{SCRIPTS}/seed",),  # no script: see seed_program.py
     "hwclock": ("usr/sbin/hwclock",),
     "shutdown": ("usr/sbin/shutdown", "usr/sbin/poweroff", "usr/sbin/halt", "usr/sbin/reboot"),
 }
 
 
 def guest_paths(files: dict[str, bytes]) -> dict[str, bytes]:
-    """{path in the guest: content} of the scripts; all are executable. The initramfs' own script is not among them."""
+    """{path in the guest: content} of the scripts and of `seed`; all are executable. The initramfs' own script is not among them."""
     return {path: files[name] for name, paths in PLACES.items() for path in paths}

@@ -2,14 +2,24 @@
 
 import hashlib
 import json
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 from workers.guest.errors import ImageError
 
 GUEST_FILES = Path(__file__).parent / "files"
 # What shapes an image beside its recipe: when one of these changes, an old result is not reused.
-BUILDER_FILES = ("bzimage.py", "cpio.py", "elf.py", "ingredients.py", "initramfs.py", "kernel.py", "layout.py", "rootdisk.sh")
+BUILDER_FILES = (
+    "bzimage.py",
+    "cpio.py",
+    "elf.py",
+    "ingredients.py",
+    "initramfs.py",
+    "kernel.py",
+    "layout.py",
+    "rootdisk.sh",
+    "seed_program.py",
+)
 
 # Loaded in the initramfs, each with what it depends on; what the kernel has built in is skipped. A name that ends in "?" may be missing.
 MACHINE_MODULES = ("virtio_pci", "virtio_console", "virtio-rng", "virtio_net")
@@ -18,6 +28,8 @@ MACHINE_MODULES = ("virtio_pci", "virtio_console", "virtio-rng", "virtio_net")
 # tsc=unstable: a machine resumes at another moment or on another host, where the TSC differs; time comes from kvm-clock under KVM and
 # from the HPET under emulation, which are saved with the machine. cryptomgr.notests: tests of the kernel's own ciphers, a tenth of a boot.
 COMMAND_LINE = "console=ttyS0 quiet panic=-1 reboot=t no_timer_check tsc=unstable cryptomgr.notests"
+# Another serial port; and none of the workarounds above, which are about x86: resets go through PSCI, time comes from the generic timer.
+ARM64_COMMAND_LINE = "console=ttyAMA0 quiet panic=-1 cryptomgr.notests"
 
 
 @dataclass(frozen=True)
@@ -34,6 +46,7 @@ class Recipe:
 
 
 TINY = Recipe("tiny", "x86_64", MACHINE_MODULES, COMMAND_LINE, 128)
+TINY_ARM64 = replace(TINY, name="tiny-arm64", architecture="aarch64", command_line=ARM64_COMMAND_LINE)
 DEBIAN_PYTHON = Recipe(
     "debian-python",
     "x86_64",
@@ -43,7 +56,7 @@ DEBIAN_PYTHON = Recipe(
     disk_bytes=4 << 30,
     packages=("qemu-guest-agent", "python3", "git", "curl", "tmux", "ca-certificates", "mount", "procps"),
 )
-RECIPES = {recipe.name: recipe for recipe in (TINY, DEBIAN_PYTHON)}
+RECIPES = {recipe.name: recipe for recipe in (TINY, TINY_ARM64, DEBIAN_PYTHON)}
 
 
 def find_recipe(name: str) -> Recipe:

@@ -8,6 +8,7 @@ from sessions_app.errors import FleetUnavailable
 from sessions_app.models import Session
 from workers.guest.errors import ImageError
 from workers.guest.image import load_image
+from workers.host import lazy
 from workers.host.drivers import driver
 from workers.host.identity import epoch_of, images_directory, machines_directory, runtime_directory
 from workers.machine.driver import GuestImage, Machine, MachineError, MachineSpec
@@ -54,7 +55,10 @@ def end(runtime: Path) -> None:
         machine.kill()
     elif alive.is_held(runtime):
         raise MachineError("kill_failed", f"Something holds {runtime}/alive.lock and no record names it; nothing was ended.")
+    was_lazy = bool(lazy.used_by(runtime))
     shutil.rmtree(runtime, ignore_errors=True)
+    if was_lazy:
+        lazy.end_unused()
 
 
 def end_all(session_id: str, *, until_epoch: int) -> None:

@@ -1,4 +1,6 @@
-"""This host's pins: what its hypervisor, accelerator and kernel are. The accelerator is proved once in a worker's life."""
+"""This host's pins, one per architecture: what its hypervisor, accelerator and kernel are. The accelerator is proved once per boot of the
+host.
+"""
 
 from checkpoints_app.models import Pin
 from checkpoints_app.services import pin as pins

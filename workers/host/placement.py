@@ -1,21 +1,17 @@
 """Which hosts may take a boot or a resume: alive, not draining, with the pin, with room."""
 
-from datetime import timedelta
-
 from django.db.models import Sum
 from django.db.models.functions import Now
 
 from checkpoints_app.models import Checkpoint, Pin
-from checkpoints_app.services import pin as pins
 from checkpoints_app.states import CheckpointState
 from sessions_app.errors import FleetUnavailable, NotFound, NotRestorable, StackIncompatible
 from sessions_app.models import Session
 from sessions_app.services.dispatch import pin_queue
 from sessions_app.states import SESSION_LIVE, SessionState
+from workers.host.compatibility import FRESH, hosts_for_pin
 from workers.models import Host
 
-#: A host that was not heard of for this long takes no new work.
-FRESH = timedelta(seconds=60)
 #: Guests share pages of their images and rarely touch all their memory; what is promised may exceed what is there by this factor.
 OVERCOMMIT = 1.5
 _HOLDS_MEMORY = [*SESSION_LIVE, SessionState.PROVISIONING, SessionState.RESUMING]
@@ -24,6 +20,7 @@ _HOLDS_MEMORY = [*SESSION_LIVE, SessionState.PROVISIONING, SessionState.RESUMING
 def place_boot(*, architecture: str, image_digest: str, memory_bytes: int) -> str:
     pin = _pin_with_room(list(Pin.objects.filter(architecture=architecture).values_list("digest", flat=True)), memory_bytes)
     if pin is None:
+        _require_a_host_of(architecture, "No session was started.")
         raise FleetUnavailable(
             f"No host can take an {architecture} machine of {memory_bytes >> 20} MiB now. No session was started.",
             next_action="Try again later; an operator sees the hosts in the admin and with ./keepstate doctor.",
@@ -31,7 +28,7 @@ def place_boot(*, architecture: str, image_digest: str, memory_bytes: int) -> st
     return pin_queue(pin)
 
 
-def place_resume(*, session: Session, checkpoint_id: str) -> str:
+def place_resume(*, session: Session, checkpoint_id: str, copies: int = 1) -> str:
     checkpoint = Checkpoint.objects.select_related("pin").filter(id=checkpoint_id, session=session).first()
     if checkpoint is None:
         raise NotFound("The session has no such checkpoint. Nothing was started.", next_action="List them, and name one that is valid.")
@@ -41,37 +38,48 @@ def place_resume(*, session: Session, checkpoint_id: str) -> str:
             next_action="Name a checkpoint that is valid.",
             facts={"checkpoint_id": checkpoint.id, "checkpoint_state": checkpoint.state},
         )
-    if _pin_with_room([checkpoint.pin_id], session.memory_bytes):
+    if _pin_with_room([checkpoint.pin_id], copies * session.memory_bytes):
         return pin_queue(checkpoint.pin_id)
-    _refuse(checkpoint)
+    _refuse(checkpoint, copies * session.memory_bytes)
     raise AssertionError("unreachable")
 
 
-def _refuse(checkpoint: Checkpoint) -> None:
+def _refuse(checkpoint: Checkpoint, memory_bytes: int) -> None:
     """Tell apart: no live host has the pin (and how the hosts that there are differ), or those that have it are full or draining."""
     having = Host.objects.filter(pins=checkpoint.pin_id, heartbeat_at__gt=Now() - FRESH)
     if having.filter(draining=False).exists():
         raise FleetUnavailable(
-            "Every host with this checkpoint's pin is full. Nothing was started.", next_action="Park another session, or wait."
+            f"Every host with this checkpoint's pin is full: none has room for {memory_bytes >> 20} MiB more. Nothing was started.",
+            next_action="Park another session, or wait.",
         )
     if having.exists():
         raise FleetUnavailable(
             "Every live host with this checkpoint's pin is draining: it takes no new work. Nothing was started.",
             next_action="Ask again once an operator has ended the draining or brought another host with that pin.",
         )
-    others = Pin.objects.filter(architecture=checkpoint.pin.architecture, hosts__heartbeat_at__gt=Now() - FRESH).exclude(
-        digest=checkpoint.pin_id
-    )
-    differing = {name: values for other in others for name, values in pins.differences(checkpoint.pin.facts, other.facts).items()}
-    if differing:
+    others = [fit for fit in hosts_for_pin(checkpoint.pin_id) if fit.state != "silent" and fit.differences]
+    if others:
+        differing = others[0].differences
         raise StackIncompatible(
-            f"No live host has the pin this checkpoint was taken on; differing: {', '.join(sorted(differing))}. Nothing was started.",
-            next_action="Bring back a host with that pin.",
-            facts={"pin": checkpoint.pin_id, "differences": differing},
+            f"No live host has the pin this checkpoint was taken on; "
+            f"the nearest of {len(others)} differs in: {', '.join(sorted(differing))}. Nothing was started.",
+            next_action="Bring back a host with that pin. An operator sees each host's differences at the checkpoint in the admin.",
+            facts={"pin": checkpoint.pin_id, "differences": differing, "hosts_compared": len(others)},
         )
+    _require_a_host_of(checkpoint.pin.architecture, "Nothing was started.")
     raise FleetUnavailable(
         "No live host has this checkpoint's pin. Nothing was started.", next_action="Start that host's workers, then ask again."
     )
+
+
+def _require_a_host_of(architecture: str, what_was_not_done: str) -> None:
+    """A fleet that is full is told from one that has nobody for the architecture."""
+    if not Host.objects.filter(pins__architecture=architecture, heartbeat_at__gt=Now() - FRESH).exists():
+        raise FleetUnavailable(
+            f"No live host runs {architecture} machines. {what_was_not_done}",
+            next_action=f"Start the workers of a host that has QEMU for {architecture}; ./keepstate doctor on a host says what it lacks.",
+            facts={"architecture": architecture},
+        )
 
 
 def _pin_with_room(digests: list[str], memory_bytes: int) -> str | None:

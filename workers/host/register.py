@@ -1,23 +1,34 @@
 """A host tells the fleet what it is: size, pins, images. Called when its workers start; safe to repeat."""
 
+import logging
 import os
 
 from django.db.models.functions import Now
 
+from checkpoints_app.models import Pin
 from checkpoints_app.services import image as images
+from sessions_app.errors import FleetUnavailable
 from workers.guest.image import list_images, read_description
 from workers.host.drivers import driver
-from workers.host.identity import boot_id, host_id, images_directory
+from workers.host.identity import boot_id, host_directory, host_id, images_directory
 from workers.host.pins import pin_here
 from workers.models import Host, HostPin
 
 MIB = 1 << 20
 
+log = logging.getLogger(__name__)
+
+
+def _keep_private() -> None:
+    """What lies here is the memory and the disks of guests, in the clear: nobody but this user may come near it."""
+    host_directory().mkdir(parents=True, exist_ok=True)
+    host_directory().chmod(0o700)
+
 
 def register() -> Host:
-    """Raises FleetUnavailable if the hypervisor is missing: a host that cannot run machines takes no work."""
-    architectures = driver().capabilities().architectures or {os.uname().machine}  # with none, the refusal names what to install
-    proved = [pin_here(architecture) for architecture in sorted(architectures)]
+    """Raises FleetUnavailable if no architecture can be proved: a host that cannot run machines takes no work."""
+    _keep_private()
+    proved = prove()
     host, _ = Host.objects.update_or_create(
         id=host_id(),
         defaults={"memory_bytes": memory_bytes(), "cpus": os.cpu_count() or 1, "boot_id": boot_id(), "heartbeat_at": Now()},
@@ -26,6 +37,21 @@ def register() -> Host:
     for pin in proved:
         HostPin.objects.update_or_create(host=host, pin=pin, defaults={"proved_at": Now()})
     return host
+
+
+def prove() -> list[Pin]:
+    """A pin for each architecture that this host runs; one that is installed and does not answer as it must is left out, and logged."""
+    architectures = driver().capabilities().architectures or {os.uname().machine}  # with none, the refusal names what to install
+    proved, refusals = [], []
+    for architecture in sorted(architectures):
+        try:
+            proved.append(pin_here(architecture))
+        except FleetUnavailable as refusal:
+            log.error("architecture not proved", extra={"architecture": architecture, "reason": refusal.message})
+            refusals.append(refusal)
+    if not proved:
+        raise refusals[0]
+    return proved
 
 
 def register_images() -> list[str]:

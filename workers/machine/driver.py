@@ -6,7 +6,7 @@ this text. A machine lives in its *runtime directory*: everything that a restart
 Verbs state prerequisites, effects on success and effects on failure. All raise `MachineError` and nothing else.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
@@ -16,6 +16,11 @@ import numpy as np
 import numpy.typing as npt
 
 PAGE_BYTES = 4096
+
+
+def never() -> bool:
+    """The answer of a caller who does not cancel."""
+    return False
 
 
 class MachineError(Exception):
@@ -62,10 +67,27 @@ class SavedState:
     devices: Path
 
 
+@dataclass(frozen=True)
+class GuestIdentity:
+    """What a guest is told that it is, where another machine has begun with the same memory."""
+
+    machine_id: str  # 32 lower-case hexadecimal digits, as /etc/machine-id has them
+    hostname: str  # letters, digits and '-', at most 63
+
+
 class MachineState(StrEnum):
     RUNNING = "running"
     PAUSED = "paused"  # alive, virtual CPUs stopped
     DEAD = "dead"
+
+
+class Ending(StrEnum):
+    """How a machine ended that nobody has killed."""
+
+    GUEST_SHUTDOWN = "guest_shutdown"  # or reset: the guest's doing either way
+    GUEST_PANICKED = "guest_panicked"
+    HYPERVISOR_ERROR = "hypervisor_error"
+    UNKNOWN = "unknown"
 
 
 @dataclass(frozen=True)
@@ -75,6 +97,7 @@ class MachineStatus:
     state: MachineState
     pid: int | None
     reason: str | None = None  # why it is dead, where that is known
+    ending: Ending | None = None  # of a dead one
 
 
 @dataclass(frozen=True)
@@ -85,6 +108,7 @@ class ExecResult:
     truncated: bool  # either stream was cut at the limit
     timed_out: bool
     duration_seconds: float
+    cancelled: bool = False  # it was ended because the caller asked; its output was dropped
 
 
 @dataclass(frozen=True)
@@ -125,12 +149,17 @@ class Machine(Protocol):
     def ping(self, timeout_seconds: float) -> None:
         """The guest answered within the time, or `guest_silent` / `machine_dead`."""
 
-    def greet(self, timeout_seconds: float) -> None:
-        """After a resume: drop stale bytes of the guest channel, set the guest's clock, reseed where the hypervisor cannot, ping."""
+    def greet(self, timeout_seconds: float, identity: GuestIdentity | None = None) -> None:
+        """After a resume: drop stale bytes of the guest channel, reseed where the hypervisor cannot, give the guest another identity if one
+        is given, set its clock. A guest that does not take its identity or its clock is `exec_failed`.
+        """
 
-    def exec(self, argv: Sequence[str], *, timeout_seconds: float, output_limit: int) -> ExecResult:
+    def exec(
+        self, argv: Sequence[str], *, timeout_seconds: float, output_limit: int, cancelled: Callable[[], bool] = never
+    ) -> ExecResult:
         """Run one command as root in the guest. Time and output are bounded in the guest and again on the host.
 
+        Once `cancelled` says so, the command's processes are ended in the guest; a command that ended before has its own outcome.
         `exec_failed`: it did not start, or the guest's account of it makes no sense. `guest_silent`: no answer; it may have run, and is
         never started twice.
         """

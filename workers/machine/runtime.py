@@ -50,8 +50,8 @@ def process_of(runtime: Path, record: Mapping[str, object]) -> identity.ProcessI
     recorded = identity.from_record(record.get("process"))
     if recorded is not None:
         return recorded
-    pid = identity.pid_from_file(runtime / PID_NAME)
-    return identity.identify(pid) if pid is not None and alive.is_held(runtime) else None
+    pid = identity.pid_from_file(runtime / PID_NAME)  # the hypervisor's own word, which may be a lie
+    return identity.identify(pid) if pid is not None and alive.is_held(runtime) and alive.has_open(pid, runtime) else None
 
 
 def claim(runtime: Path, failure_code: str) -> int:

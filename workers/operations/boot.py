@@ -37,7 +37,7 @@ def _told_already(work: Work) -> ServiceError:
 
 def _fail_session(work: Work, error: Exception) -> None:
     told = error if isinstance(error, ServiceError) else unfinished(work.operation.kind, "The boot failed inside KeepState.")
-    with work.fenced():
+    with work.fenced(cancellable=False):
         sessions.move(
             work.session,
             [SessionState.PROVISIONING],

@@ -13,17 +13,21 @@ from checkpoints_app.models import Checkpoint
 from checkpoints_app.services import checkpoint as checkpoints
 from checkpoints_app.services import publish, storage
 from checkpoints_app.services.relied import PacksMoved
-from sessions_app.errors import MachineLost, ServiceError
+from sessions_app.errors import Cancelled, MachineLost, ServiceError
 from sessions_app.models import Session
+from sessions_app.services import idle_policy
 from sessions_app.services import session as sessions
 from sessions_app.services.database import drop_broken_connection
 from sessions_app.services.lease import LeaseLost
-from sessions_app.states import SessionState
+from sessions_app.states import OperationKind, SessionState
 from workers import crash
 from workers.host import machines
 from workers.host.identity import staging_directory
 from workers.machine.driver import Machine
+from workers.operations.ended import how_it_ended
+from workers.operations.parking import park_reason
 from workers.operations.save_failure import machine_deaf, machine_gone, save_failed
+from workers.operations.verification import await_verified
 from workers.operations.wake import set_running
 from workers.operations.words import session_words
 from workers.operations.work import Work
@@ -35,19 +39,27 @@ _STORED_AGAIN = 4  # erasures that cross one save's way; each takes seconds and 
 
 
 def run(work: Work) -> None:
-    published = checkpoints.published_by(work.operation.id)
-    if published is None:
-        published = _save(work, _machine(work))
+    published = saved(work)
     if work.operation.parameters["stop"]:
         _stop(work, published)
 
 
+def saved(work: Work) -> Checkpoint:
+    """The checkpoint that this operation publishes, or that an earlier attempt of it has published. `parameters`: stop, reason."""
+    return checkpoints.published_by(work.operation.id) or _save(work, _machine(work))
+
+
 def _machine(work: Work) -> Machine:
-    """The machine, alive and running. A session whose machine is gone is failed, and nothing of it was saved."""
+    """The machine, alive and running, with all that it was resumed from verified. A session whose machine is gone is failed, and nothing of
+    it was saved.
+    """
+    trouble = await_verified(work)
+    if trouble is not None:
+        raise _ended(work, trouble)
     machine = machines.machine_of(work.session)
     if machine is None:
         raise _lost(work)
-    with work.fenced():
+    with work.fenced(cancellable=False):
         state = set_running(machine)  # an attempt that died in its stopped window left it paused
     if state == SessionState.FAILED:
         raise _lost(work)
@@ -56,17 +68,37 @@ def _machine(work: Work) -> Machine:
     return machine
 
 
-def _lost(work: Work) -> MachineLost:
-    lost = machine_gone(work.session)
-    with work.fenced():
-        if work.session.runtime_state != SessionState.FAILED:  # else an earlier attempt has told it
+def _ended(work: Work, trouble: ServiceError) -> ServiceError:
+    """The machine may not go on: it is ended, and its session fails with the reason."""
+    machines.end_all(work.session.id, until_epoch=work.session.epoch)
+    with work.fenced(cancellable=False):
+        if work.session.runtime_state != SessionState.FAILED:
             sessions.move(
                 work.session,
                 [SessionState.RUNNING, SessionState.CHECKPOINTING],
                 SessionState.FAILED,
                 source=work.source,
                 type_="session.machine_lost",
-                failure=lost.as_dict(),
+                payload={"reason": trouble.message},
+                failure=trouble.as_dict(),
+                host_id="",
+            )
+    return trouble
+
+
+def _lost(work: Work) -> MachineLost:
+    lost = machine_gone(work.session)
+    ended = how_it_ended(work.session, machines.machine_of(work.session))
+    with work.fenced(cancellable=False):
+        if work.session.runtime_state != SessionState.FAILED:  # else an earlier attempt has told it
+            sessions.move(
+                work.session,
+                [SessionState.RUNNING, SessionState.CHECKPOINTING],
+                SessionState.FAILED,
+                source=work.source,
+                type_=ended.event,
+                payload=dict(ended.facts),
+                failure=ended.failure.as_dict(),
                 host_id="",
             )
         checkpoints.fail_unfinished(work.session.id, work.operation.id, lost.as_dict(), source=work.source)
@@ -110,6 +142,7 @@ def _empty(staging: Path, operation_id: str) -> None:
 def _begin(work: Work) -> Checkpoint:
     session = work.session
     with work.fenced():
+        _require_still_wanted(work)
         checkpoints.fail_unfinished(
             session.id, work.operation.id, {"code": "ks_save_failed", "message": "its worker was lost"}, source=work.source
         )
@@ -117,6 +150,13 @@ def _begin(work: Work) -> Checkpoint:
             sessions.move(session, [SessionState.RUNNING], SessionState.CHECKPOINTING, source=work.source, type_="session.checkpointing")
         boundary = "stop" if work.operation.parameters["stop"] else "live"
         return checkpoints.begin(session, work.lease, reason=work.operation.parameters["reason"], boundary=boundary)
+
+
+def _require_still_wanted(work: Work) -> None:
+    """A session that was used again since its idle policy asked for its parking is not parked. Raises Cancelled."""
+    asked = work.operation.parameters
+    if asked.get("by") == "policy" and asked["stop"] and not idle_policy.still_idle(work.session, work.operation):
+        raise Cancelled("The session was used again.")
 
 
 def _published(work: Work, checkpoint: Checkpoint, saved: Saved) -> Saved:
@@ -140,7 +180,7 @@ def _published(work: Work, checkpoint: Checkpoint, saved: Saved) -> Saved:
 
 
 def _publish(work: Work, checkpoint: Checkpoint, saved: Saved) -> None:
-    """Publication, the session's next state and (for a live save) the operation's end are one commit."""
+    """Publication, the session's next state and (for a live save that is all the operation asks) its end are one commit."""
     stop = work.operation.parameters["stop"]
     with work.fenced():
         publish.publish(checkpoint, saved.stored, work.lease, source=work.source)
@@ -148,16 +188,17 @@ def _publish(work: Work, checkpoint: Checkpoint, saved: Saved) -> None:
         checkpoint.refresh_from_db()
         after = SessionState.STOPPING if stop else SessionState.RUNNING
         sessions.move(work.session, [SessionState.CHECKPOINTING], after, source=work.source, type_=f"session.{after}")
-        if not stop:
+        if not stop and work.operation.kind == OperationKind.CHECKPOINT:
             work.succeed(_words(work.session, checkpoint), http_status=200)
 
 
 def _stop(work: Work, checkpoint: Checkpoint) -> None:
     """End the machine. Prerequisite: published. An attempt that finds the machine gone has only the state left to write."""
     session = work.session
-    work.keeper.check()
+    work.keeper.check_lease()
     machines.end_all(session.id, until_epoch=checkpoint.source_epoch)
-    with work.fenced():
+    reason = park_reason(work.operation)
+    with work.fenced(cancellable=False):
         session.refresh_from_db()
         sessions.move(
             session,
@@ -165,8 +206,8 @@ def _stop(work: Work, checkpoint: Checkpoint) -> None:
             SessionState.PARKED,
             source=work.source,
             type_="session.parked",
-            payload={"reason": "requested"},
-            park_reason="requested",
+            payload={"reason": reason},
+            park_reason=reason,
             host_id="",
         )
         work.succeed(_words(session, checkpoint), http_status=200)
@@ -175,7 +216,7 @@ def _stop(work: Work, checkpoint: Checkpoint) -> None:
 def _failed(work: Work, machine: Machine, error: Exception) -> ServiceError:
     """Set the machine running, write the failure where it belongs, and return it as a refusal of the operation."""
     log.warning("save failed", exc_info=error)
-    with work.fenced():
+    with work.fenced(cancellable=False):
         state = set_running(machine)
         failure = save_failed(work.session, error, state)
         checkpoints.fail_unfinished(work.session.id, work.operation.id, failure.as_dict(), source=work.source)

@@ -2,7 +2,8 @@
 
 from typing import Any
 
-from sessions_app.errors import GuestSilent, MachineLost, ServiceError
+from sessions_app.errors import Cancelled, GuestSilent, MachineLost, ServiceError
+from sessions_app.services import activity
 from sessions_app.services.database import give_back_connection
 from sessions_app.services.operation import require_state
 from sessions_app.states import OperationKind
@@ -23,12 +24,18 @@ def run(work: Work) -> None:
         raise MachineLost(
             "The machine's process is gone. The command was not run.", next_action="Resume the session from its last checkpoint."
         )
+    work.keeper.check()
     give_back_connection()  # a command may take an hour, and so may those beside it
     try:
-        result = machine.exec(wanted["argv"], timeout_seconds=wanted["timeout_seconds"], output_limit=OUTPUT_LIMIT)
+        result = machine.exec(
+            wanted["argv"], timeout_seconds=wanted["timeout_seconds"], output_limit=OUTPUT_LIMIT, cancelled=work.keeper.cancelled
+        )
     except MachineError as error:
         raise _refusal(error) from error
-    with work.fenced():
+    activity.touch(session)
+    if result.cancelled:
+        raise Cancelled("The command was ended.")
+    with work.fenced(cancellable=False):  # a command that came to its own end first has its outcome
         work.succeed(_words(result))
 
 

@@ -9,7 +9,10 @@ from django.db.models.functions import Now
 
 from checkpoints_app.services import storage
 from workers.cache.evict import evict
+from workers.cache.forgotten import drop_forgotten
+from workers.cache.store import evict_packs
 from workers.host.identity import host_directory, host_id
+from workers.host.lazy import end_unused
 from workers.models import Host
 from workers.operations.leftovers import sweep_leftovers
 from workers.operations.settle import settle_host
@@ -24,7 +27,8 @@ def observe() -> None:
     """
     Host.objects.filter(id=host_id()).update(heartbeat_at=Now())
     with _alone() as alone:
-        for part in (settle_host, sweep_leftovers, forget_erased, evict, storage.remove_abandoned) if alone else ():
+        parts = (settle_host, sweep_leftovers, end_unused, drop_forgotten, forget_erased, evict, evict_packs, storage.remove_abandoned)
+        for part in parts if alone else ():
             try:
                 part()
             except Exception:

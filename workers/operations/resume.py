@@ -5,29 +5,37 @@ Nothing of a checkpoint that fails a check reaches the hypervisor, and a refusal
 
 import logging
 import time
+from contextlib import ExitStack
+from pathlib import Path
 from typing import Any
+
+from django.conf import settings
 
 from checkpoints_app.models import Checkpoint
 from checkpoints_app.services import checkpoint as checkpoints
 from checkpoints_app.services import pin as pins
 from checkpoints_app.services import verify
 from checkpoints_app.store import BackendError
-from sessions_app.errors import Conflict, IntegrityFailed, ServiceError, StackIncompatible, StartFailed
+from sessions_app.errors import Cancelled, Conflict, IntegrityFailed, ServiceError, StackIncompatible, StartFailed
 from sessions_app.services import session as sessions
 from sessions_app.services import steps
 from sessions_app.services.lease import LeaseLost
-from sessions_app.states import SessionState
+from sessions_app.states import ResumeMode, SessionState
 from workers import crash
 from workers.host import machines
 from workers.host.drivers import driver
 from workers.host.identity import host_id, machines_directory, runtime_directory
 from workers.host.note import write_note
 from workers.host.pins import pin_here
-from workers.machine.driver import Machine, MachineError, MachineState
+from workers.machine.driver import GuestIdentity, GuestImage, Machine, MachineError, MachineState
+from workers.operations.identity import identity_for
 from workers.operations.reason import reason_of
+from workers.operations.verification import trouble_of
 from workers.operations.words import session_words
 from workers.operations.work import Work
-from workers.restore.images import Assembled, StoredContentBad, StoredContentMissing, assemble
+from workers.restore import touched
+from workers.restore.images import Assembled, StoredContentBad, StoredContentMissing, assembled
+from workers.restore.memory import ImageDamaged
 
 log = logging.getLogger(__name__)
 
@@ -50,7 +58,11 @@ def run(work: Work) -> None:
         _require_pin(work, checkpoint)
         _take_up(work, checkpoint)
         crash.reach("resume_claimed")
-        _resume(work, checkpoint, began)
+        try:
+            _resume(work, checkpoint, began)
+        except ImageDamaged:
+            log.warning("a cached image was damaged; it is assembled again", extra={"checkpoint": checkpoint.id})
+            _resume(work, checkpoint, began)
     except LeaseLost:
         raise
     except Exception as error:
@@ -68,8 +80,9 @@ def _refuse_if_alive(work: Work) -> None:
             next_action="Use it; or save and stop it first.",
             facts={"runtime_state": session.runtime_state},
         )
-    work.keeper.check()
+    work.keeper.check_lease()
     machines.end_all(session.id, until_epoch=session.epoch)
+    work.keeper.check()
 
 
 def _take_up(work: Work, checkpoint: Checkpoint) -> None:
@@ -102,36 +115,50 @@ def _require_pin(work: Work, checkpoint: Checkpoint) -> None:
 
 
 def _resume(work: Work, checkpoint: Checkpoint, began: float) -> None:
-    session, image = work.session, machines.image_of(work.session)
-    assembled = _assemble(work, checkpoint)
-    for reconcile in steps.reconcile:
-        reconcile(session, checkpoint.id)
-    work.next_epoch(host_id=host_id(), pin_digest=checkpoint.pin_id)
-    runtime = runtime_directory(session.id, session.epoch)
-    machines_directory().mkdir(parents=True, exist_ok=True)
-    try:
-        machine = driver().resume(runtime, machines.spec_of(session), image, assembled.saved, timeout_seconds=LOAD_SECONDS)
-        write_note(runtime, checkpoint=checkpoint.id, overlays=0, images=assembled.names)
-        crash.reach("loaded")
-        running = _wake(work, machine, began)
-        _commit(work, checkpoint, assembled, running, time.perf_counter() - began)
-    except BaseException as error:
-        machines.end(runtime)  # its epoch is ours alone: whoever owns the operation now starts another
-        if isinstance(error, MachineError):
-            raise StartFailed(f"The machine did not resume: {error} {_INTACT}", next_action=_AGAIN, facts={"reason": error.code}) from error
-        raise
+    image = machines.image_of(work.session)
+    with ExitStack() as stack:
+        images = _assemble(work, checkpoint, stack)
+        for reconcile in steps.reconcile:
+            reconcile(work.session, checkpoint.id)
+        work.next_epoch(host_id=host_id(), pin_digest=checkpoint.pin_id)
+        runtime = runtime_directory(work.session.id, work.session.epoch)
+        machines_directory().mkdir(parents=True, exist_ok=True)
+        try:
+            _start(work, checkpoint, image, images, runtime, began)
+        except BaseException as error:
+            trouble = trouble_of(work.session, source=work.source) if images.lazy else None
+            machines.end(runtime)  # its epoch is ours alone: whoever owns the operation now starts another
+            if trouble is not None:
+                raise trouble from error
+            if isinstance(error, MachineError):
+                images.confirm()  # a damaged image may be why
+                what = f"The machine did not resume: {error} {_INTACT}"
+                raise StartFailed(what, next_action=_AGAIN, facts={"reason": error.code}) from error
+            raise
+        touched.record(runtime, checkpoint.id)
 
 
-def _assemble(work: Work, checkpoint: Checkpoint) -> Assembled:
+def _start(work: Work, checkpoint: Checkpoint, image: GuestImage, images: Assembled, runtime: Path, began: float) -> None:
+    """The hypervisor starts while a cached image is still being compared with its sum; no virtual CPU runs before that is done."""
+    machine = driver().resume(runtime, machines.spec_of(work.session), image, images.saved, timeout_seconds=LOAD_SECONDS)
+    write_note(runtime, checkpoint=checkpoint.id, overlay="", images=images.names, lazy=images.lazy)
+    crash.reach("loaded")
+    images.confirm()
+    running = _wake(work, machine, identity_for(checkpoint), began)
+    _commit(work, checkpoint, images, running, time.perf_counter() - began)
+
+
+def _assemble(work: Work, checkpoint: Checkpoint, stack: ExitStack) -> Assembled:
+    mode = work.operation.parameters.get("mode") or settings.KEEPSTATE_RESUME
     try:
-        assembled = assemble(checkpoint, work.keeper.check)
+        images = stack.enter_context(assembled(checkpoint, work.keeper.check, lazily=mode == ResumeMode.LAZY))
     except StoredContentBad as error:
         verify.refused(checkpoint, error.__cause__ or error, source=work.source)
         raise _content_refused(checkpoint, error) from error
     except (BackendError, OSError) as error:
         raise _not_assembled(error) from error
     crash.reach("images_ready")
-    return assembled
+    return images
 
 
 def _content_refused(checkpoint: Checkpoint, error: StoredContentBad) -> IntegrityFailed:
@@ -159,18 +186,21 @@ def _not_assembled(error: BackendError | OSError) -> StartFailed:
     return StartFailed(what, next_action=next_action, facts={"reason": reason})
 
 
-def _wake(work: Work, machine: Machine, began: float) -> float:
-    """Let the machine run and greet its guest. Returns the seconds until its virtual CPUs ran."""
+def _wake(work: Work, machine: Machine, identity: GuestIdentity | None, began: float) -> float:
+    """Let the machine run and greet its guest; one that does not take what it is told then does not count as running.
+
+    Returns the seconds until its virtual CPUs ran.
+    """
     work.keeper.check()
     machine.run()
     running = time.perf_counter() - began
     crash.reach("running")
-    machine.greet(GREET_SECONDS)
+    machine.greet(GREET_SECONDS, identity)
     crash.reach("greeted")
     return running
 
 
-def _commit(work: Work, checkpoint: Checkpoint, assembled: Assembled, running: float, answered: float) -> None:
+def _commit(work: Work, checkpoint: Checkpoint, images: Assembled, running: float, answered: float) -> None:
     with work.fenced():
         sessions.move(
             work.session,
@@ -182,10 +212,12 @@ def _commit(work: Work, checkpoint: Checkpoint, assembled: Assembled, running: f
             head_checkpoint_id=checkpoint.id,
             head_checkpoint_at=checkpoint.published_at,
             park_reason="",
+            verifying=bool(images.lazy),
         )
         figures: dict[str, Any] = {
             "checkpoint_id": checkpoint.id,
-            "images_from": assembled.origin,
+            "images_from": images.origin,
+            "verifying": bool(images.lazy),
             "running_seconds": round(running, 4),
             "answered_seconds": round(answered, 4),
         }
@@ -195,7 +227,8 @@ def _commit(work: Work, checkpoint: Checkpoint, assembled: Assembled, running: f
 def _give_back(work: Work, error: Exception) -> None:
     """No machine runs: a session that was taken up is parked again, at the head it had."""
     told = error.message if isinstance(error, ServiceError) else "The resume failed inside KeepState."
-    with work.fenced():
+    what = "resume_cancelled" if isinstance(error, Cancelled) else "resume_failed"
+    with work.fenced(cancellable=False):
         work.session.refresh_from_db()
         if work.session.runtime_state == SessionState.RESUMING:
             sessions.move(
@@ -203,8 +236,8 @@ def _give_back(work: Work, error: Exception) -> None:
                 [SessionState.RESUMING],
                 SessionState.PARKED,
                 source=work.source,
-                type_="session.resume_failed",
+                type_=f"session.{what}",
                 payload={"reason": told},
                 host_id="",
-                park_reason="resume_failed",
+                park_reason=what,
             )

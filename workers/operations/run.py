@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 import structlog
 from django.db import Error as DatabaseFault
 
-from sessions_app.errors import ServiceError
+from sessions_app.errors import Cancelled, ServiceError
 from sessions_app.models import Operation
 from sessions_app.services import lease as leases
 from sessions_app.services.database import drop_broken_connection
@@ -19,7 +19,8 @@ from sessions_app.services.lease import Lease, LeaseLost
 from sessions_app.services.outcome import unfinished
 from sessions_app.states import OperationKind
 from workers.host.identity import host_id
-from workers.operations import boot, checkpoint, delete, execute, resume
+from workers.operations import boot, checkpoint, delete, execute, fork, resume
+from workers.operations.cancelled import told
 from workers.operations.keeper import Keeper
 from workers.operations.work import Work
 
@@ -31,6 +32,7 @@ HANDLERS: Mapping[str, Callable[[Work], None]] = {
     OperationKind.RESUME: resume.run,
     OperationKind.DELETE: delete.run,
     OperationKind.EXEC: execute.run,
+    OperationKind.FORK: fork.run,
 }
 
 
@@ -45,6 +47,8 @@ def run(operation_id: str) -> None:
         structlog.contextvars.bound_contextvars(operation_id=operation.id, session_id=operation.session_id),
         Keeper(lease, before) as keeper,
     ):
+        if operation.cancel_requested_at is not None:
+            keeper.hear_cancel()  # of an attempt before this one
         _guarded(Work(operation, operation.session, lease, keeper))
 
 
@@ -55,18 +59,21 @@ def _guarded(work: Work) -> None:
         log.info("operation ended", extra={"kind": kind, "attempt": lease.attempt})
     except LeaseLost:
         log.warning("lease lost, work left to its owner", extra={"kind": kind, "attempt": lease.attempt})
+    except Cancelled:
+        log.info("operation cancelled", extra={"kind": kind})
+        _end(leases.cancelled, lease, told(work))
     except ServiceError as error:
         log.info("operation failed", extra={"kind": kind, "code": error.word, "reason": error.message})
-        _fail(lease, error)
+        _end(leases.fail, lease, error)
     except Exception:
         log.exception("operation failed unexpectedly", extra={"kind": kind})
-        _fail(lease, unfinished(kind, f"The {kind} failed inside KeepState."))
+        _end(leases.fail, lease, unfinished(kind, f"The {kind} failed inside KeepState."))
 
 
-def _fail(lease: Lease, error: ServiceError) -> None:
+def _end(end: Callable[[Lease, ServiceError], None], lease: Lease, error: ServiceError) -> None:
     drop_broken_connection()
     try:
-        leases.fail(lease, error)
+        end(lease, error)
     except LeaseLost:
         log.warning("the failure came after the lease was lost", extra={"code": error.word})
     except DatabaseFault:

@@ -1,7 +1,7 @@
 """What a save that did not succeed tells: why, what is intact, whether the machine runs, and what to do next."""
 
 from checkpoints_app.store import StoreError
-from sessions_app.errors import MachineLost, SaveFailed, ServiceError
+from sessions_app.errors import Cancelled, MachineLost, SaveFailed, ServiceError
 from sessions_app.models import Session
 from sessions_app.states import SessionState
 from workers.machine.driver import MachineError
@@ -31,6 +31,8 @@ def save_failed(session: Session, error: Exception, state: SessionState) -> Serv
     """`error` ended the save; `state` is what became of the machine (workers/operations/wake.py)."""
     if state == SessionState.FAILED:
         return MachineLost(f"The machine ended during the save. {_UNTOUCHED}", next_action=_RESUME, facts=_facts(session))
+    if isinstance(error, Cancelled) and state == SessionState.RUNNING:
+        return Cancelled(f"The save was cancelled. {_UNTOUCHED} The machine runs on.", facts=_facts(session))
     reason = reason_of(error)
     facts = {**_facts(session), "reason": reason}
     if state != SessionState.RUNNING:

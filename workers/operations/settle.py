@@ -6,7 +6,7 @@ from typing import Any
 from django.db import transaction
 
 from checkpoints_app.services import checkpoint as checkpoints
-from sessions_app.errors import MachineLost, WrongState
+from sessions_app.errors import WrongState
 from sessions_app.models import Operation, Session
 from sessions_app.services import session as sessions
 from sessions_app.services.outcome import unfinished
@@ -14,6 +14,9 @@ from sessions_app.states import EXCLUSIVE_KINDS, OPERATION_ACTIVE, OperationKind
 from workers.host import machines
 from workers.host.identity import host_id
 from workers.machine.driver import MachineState
+from workers.operations.ended import how_it_ended
+from workers.operations.parking import reason_of_last_stop
+from workers.operations.verification import trouble_of
 
 log = logging.getLogger(__name__)
 SOURCE = "host"
@@ -53,7 +56,7 @@ def _settle(session: Session) -> None:
     state = SessionState(session.runtime_state)
     if state == SessionState.STOPPING:  # only ever after publication
         machines.end_all(session.id, until_epoch=session.epoch)
-        _move(session, SessionState.PARKED, "session.parked", park_reason="requested", host_id="")
+        _move(session, SessionState.PARKED, "session.parked", park_reason=reason_of_last_stop(session), host_id="")
     elif state == SessionState.RESUMING:
         machines.end_all(session.id, until_epoch=session.epoch)
         _move(session, SessionState.PARKED, "session.resume_failed", park_reason="resume_failed", host_id="")
@@ -66,10 +69,17 @@ def _settle(session: Session) -> None:
 
 
 def _settle_machine(session: Session) -> None:
-    """`running` or `checkpointing`: what is true of the machine decides."""
+    """`running` or `checkpointing`: what is true of the machine, and of the memory under it, decides."""
+    trouble = trouble_of(session, source=SOURCE)
+    if trouble is not None:
+        machines.end_all(session.id, until_epoch=session.epoch)
+        reason = {"reason": trouble.message}
+        _move(session, SessionState.FAILED, "session.machine_lost", payload=reason, failure=trouble.as_dict(), host_id="")
+        return
     machine = machines.machine_of(session)
     if machine is None or machine.inspect().state == MachineState.DEAD:
-        _move(session, SessionState.FAILED, "session.machine_lost", failure=_lost().as_dict(), host_id="")
+        ended = how_it_ended(session, machine)
+        _move(session, SessionState.FAILED, ended.event, payload=dict(ended.facts), failure=ended.failure.as_dict(), host_id="")
     elif session.runtime_state == SessionState.CHECKPOINTING:
         machine.run()  # a save that died in its stopped window left it paused
         _move(session, SessionState.RUNNING, "session.running")
@@ -83,7 +93,3 @@ def _move(session: Session, to: SessionState, type_: str, **changes: Any) -> Non
         if session.runtime_state == SessionState.CHECKPOINTING:
             checkpoints.fail_unfinished(session.id, None, {"code": "ks_save_failed", "message": "its worker was lost"}, source=SOURCE)
         sessions.move(session, [SessionState(session.runtime_state)], to, source=SOURCE, type_=type_, **changes)
-
-
-def _lost() -> MachineLost:
-    return MachineLost("The machine's process ended on its own or was killed.", next_action="Resume the session from its last checkpoint.")

@@ -27,9 +27,12 @@ class Work:
         return f"operation/{self.operation.id}"
 
     @contextmanager
-    def fenced(self) -> Iterator[None]:
-        """One commit that happens only while the lease is ours. Raises LeaseLost, and then nothing was written."""
-        self.keeper.check()
+    def fenced(self, *, cancellable: bool = True) -> Iterator[None]:
+        """One commit that happens only while the lease is ours. Raises LeaseLost or Cancelled, and then nothing was written.
+
+        Not `cancellable`: what it writes has happened already, or cleans up.
+        """
+        self.keeper.check() if cancellable else self.keeper.check_lease()
         drop_broken_connection()
         with transaction.atomic():
             leases.require(self.lease)
@@ -46,7 +49,7 @@ class Work:
                 raise LeaseLost(self.operation.id)
             self.session.refresh_from_db()
 
-    def succeed(self, response: dict[str, Any], http_status: int = 200) -> None:
+    def succeed(self, response: dict[str, Any] | list[dict[str, Any]], http_status: int = 200) -> None:
         leases.succeed(self.lease, response, http_status)
 
     def report(self, **progress: Any) -> None:

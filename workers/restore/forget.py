@@ -11,7 +11,7 @@ from checkpoints_app.states import CheckpointState
 from sessions_app.models import Session
 from workers.cache import files as cache
 from workers.cache.evict import SPARED_SECONDS, drop_unless_locked, images, in_use
-from workers.restore.images import cache_names, disk_root
+from workers.restore.images import names_of, disk_root
 
 _KEPT = (CheckpointState.PUBLISHED, CheckpointState.CORRUPT)
 _COLUMNS: Mapping[str, str] = {cache.MEMORY: "memory_root", cache.DISK: "disk_root", cache.DEVICES: "content_digest"}
@@ -21,7 +21,7 @@ def forget_images(session: Session) -> None:
     """Remove what this host has of the session's checkpoints. What another machine of this host was started from stays."""
     kept = in_use()
     for checkpoint in session.checkpoints.exclude(content_digest=""):
-        for kind, name in cache_names(checkpoint).items():
+        for kind, name in names_of(checkpoint).items():
             if name not in kept:
                 cache.drop(kind, name)
 

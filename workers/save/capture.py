@@ -6,9 +6,9 @@ The store's objects are durable when `save` returns; nothing is published yet.
 import logging
 import shutil
 import threading
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 
@@ -18,16 +18,20 @@ from checkpoints_app.models import Checkpoint
 from checkpoints_app.services import checkpoint as checkpoints
 from checkpoints_app.services import dedup, key, publish, storage
 from checkpoints_app.services.publish import Stored
-from checkpoints_app.store import CheckpointWriter, Manifest, PublishedPlan
+from checkpoints_app.store import CheckpointWriter, Manifest, PublishedPlan, SecretKey
 from workers import crash
 from workers.cache import files as cache
+from workers.cache import store
 from workers.cache.sparse import derive
 from workers.host import machines
+from workers.host.identity import runtime_directory
 from workers.host.note import read_note, write_note
 from workers.machine.driver import PAGE_BYTES, Capture, GuestImage, Machine, MachineError
-from workers.restore.images import assemble_missing, disk_name
-from workers.save.disk import read_overlays, split_by_base
-from workers.save.lineage import Lineage, lineage
+from workers.restore import touched
+from workers.restore.images import assemble_disk_of
+from workers.save import recheck
+from workers.save.disk import Int64s, WrittenUnits, read_overlays, split_by_base, zero_units_of
+from workers.save.lineage import ANEW, Lineage, lineage
 from workers.save.memory import image_pages, written_pages
 
 log = logging.getLogger(__name__)
@@ -47,10 +51,16 @@ def save(machine: Machine, checkpoint: Checkpoint, staging: Path, *, continue_af
     `continue_after` says.
     """
     line = read_note(machine.runtime)
-    capture = machine.capture(staging, continue_after=continue_after)
+    capture = _over_cached(machine.capture(staging, continue_after=continue_after), str(line.get("lazy", "")))
     checkpoints.uploading(checkpoint, pause_seconds=capture.pause_seconds, written_bytes=len(capture.page_numbers) * PAGE_BYTES)
     check()
     return _store_and_join(machine, checkpoint, capture, staging, line, check)
+
+
+def _over_cached(capture: Capture, lazy: str) -> Capture:
+    """A machine whose memory was served while it streamed in: the same image lies in the host cache by now, as an ordinary file."""
+    base = cache.place(cache.MEMORY, lazy) if lazy else capture.memory_base
+    return replace(capture, memory_base=base) if base.exists() else capture
 
 
 def _store_and_join(
@@ -77,7 +87,7 @@ def _store(
     made: "_ImageInTheMaking",
     check: Callable[[], None],
 ) -> tuple[PublishedPlan, Lineage]:
-    backend, account_id, image = storage.backend(), checkpoint.account_id, machines.image_of(checkpoint.session)
+    backend, account_id, image = store.backend(), checkpoint.account_id, machines.image_of(checkpoint.session)
     keys = key.keys_to_save(account_id)
     found = lineage(checkpoint, line, keys)
     before = found.manifest
@@ -85,12 +95,49 @@ def _store(
         _add_memory(writer, checkpoint, capture, before, made)
         if image.disk is not None:
             known = found.parent is not None and line.get("checkpoint") == found.parent.id
-            _add_disk(writer, capture, image, before, int(str(line.get("overlays", 0))) if known else 0)
+            _add_disk(writer, capture, image, before, _not_covered(capture, str(line.get("overlay", ""))) if known else capture.overlays)
         devices = capture.devices.read_bytes()
         units = -(-len(devices) // PAGE_BYTES)
         writer.add_image("devices", len(devices), None, [(np.arange(units), devices)], whole=True)
         check()
-        return writer.finish(_facts(checkpoint)), found
+        whole = _whole_memory(made) if recheck.is_due(before) else None
+        since = 0 if before is None or whole is not None else recheck.saves_since(before) + 1
+        facts = {**_facts(checkpoint), recheck.FACT: since}
+        plan = writer.finish(facts, standalone=_of_another_session(before, checkpoint))
+    if whole is not None:
+        _recheck(checkpoint, capture, image, plan, keys.id_key, whole)
+    return plan, found
+
+
+def _whole_memory(made: "_ImageInTheMaking") -> Path | None:
+    """None where it cannot be made (no room, the image under it is damaged): the next save tries again."""
+    try:
+        return made.wait()
+    except (MachineError, OSError):
+        log.warning("the whole memory cannot be compared with this save's", exc_info=True)
+        return None
+
+
+def _recheck(checkpoint: Checkpoint, capture: Capture, image: GuestImage, plan: PublishedPlan, id_key: SecretKey, memory: Path) -> None:
+    """Raises MachineError `recheck_failed`; nothing of the save stays in the store then, and the machine's next one has no parent."""
+    session = checkpoint.session
+    roots = {"memory": recheck.whole_root(id_key, session.memory_bytes, None, image_pages(memory))}
+    if image.disk is not None:
+        differing, _, zero = _disk_units(image.disk, [*([capture.disk_base] if capture.disk_base else []), *capture.overlays])
+        name = f"image {image.digest}"
+        roots["disk"] = recheck.whole_root(id_key, image.disk_bytes, name, differing.batches(), zero_units=zero)
+    try:
+        recheck.require_equal(checkpoint.id, plan.manifest, roots)
+    except MachineError:
+        storage.discard(checkpoint.account_id, [pack.pack_id for pack in plan.new_packs], plan.manifest.manifest_id)
+        runtime = runtime_directory(session.id, checkpoint.source_epoch)
+        write_note(runtime, **{**read_note(runtime), ANEW: True})
+        raise
+
+
+def _of_another_session(before: Manifest | None, checkpoint: Checkpoint) -> bool:
+    """A fork's first save builds on its parent's manifest, which must be free to go when the parent does."""
+    return before is not None and before.facts.get("session") != checkpoint.session_id
 
 
 def _add_memory(
@@ -102,13 +149,29 @@ def _add_memory(
     writer.add_image("memory", checkpoint.session.memory_bytes, None, pages)
 
 
-def _add_disk(writer: CheckpointWriter, capture: Capture, image: GuestImage, before: Manifest | None, covered: int) -> None:
-    """The overlays above those that the parent covered; with no parent, the assembled disk that the machine started from as well."""
+def _not_covered(capture: Capture, newest_covered: str) -> tuple[Path, ...]:
+    """The overlays above the one of that name; all, if it is not there (any more): to read more than is new costs time alone.
+
+    By name and not by count: a name stays right if the chain becomes shorter.
+    """
+    names = [overlay.name for overlay in capture.overlays]
+    return capture.overlays[names.index(newest_covered) + 1 if newest_covered in names else 0 :]
+
+
+def _add_disk(writer: CheckpointWriter, capture: Capture, image: GuestImage, before: Manifest | None, overlays: tuple[Path, ...]) -> None:
+    """The overlays that the parent does not cover; with no parent, the assembled disk that the machine started from as well."""
     assert image.disk is not None
-    layers = [*([capture.disk_base] if before is None and capture.disk_base else []), *capture.overlays[covered:]]
-    written, zero = read_overlays(layers)
-    differing, equal = split_by_base(written, image.disk)
+    layers = [*([capture.disk_base] if before is None and capture.disk_base else []), *overlays]
+    differing, equal, zero = _disk_units(image.disk, layers)
     writer.add_image("disk", image.disk_bytes, f"image {image.digest}", differing.batches(), base_units=equal, zero_units=zero)
+
+
+def _disk_units(base: Path, layers: Sequence[Path]) -> tuple[WrittenUnits, Int64s, Int64s]:
+    """(units that differ from the base image's, units equal to them, zero units that are not)"""
+    written, zero = read_overlays(layers)
+    differing, equal = split_by_base(written, base)
+    zero_in_base = zero_units_of(base, zero)
+    return differing, np.union1d(equal, zero[zero_in_base]), zero[~zero_in_base]
 
 
 def _facts(checkpoint: Checkpoint) -> dict[str, object]:
@@ -128,6 +191,7 @@ def _facts(checkpoint: Checkpoint) -> dict[str, object]:
         "image": session.image_digest,
         "image_name": session.image_name,
         "machine": {"memory_bytes": session.memory_bytes, "cpus": session.cpus, "architecture": session.architecture},
+        **touched.fact_of(runtime_directory(session.id, checkpoint.source_epoch)),
     }
 
 
@@ -186,9 +250,7 @@ def _join_others(checkpoint: Checkpoint, plan: PublishedPlan, capture: Capture) 
     finally:
         devices.unlink(missing_ok=True)
     if "disk" in plan.manifest.images:
-        assemble_missing(
-            checkpoint, plan.manifest, {cache.DISK: disk_name(plan.manifest.images["disk"].root, checkpoint.image_digest)}, lambda: None
-        )
+        assemble_disk_of(checkpoint, plan.manifest)
 
 
 @contextmanager
@@ -201,6 +263,7 @@ def suppress_and_tell(what: str) -> Iterator[None]:
 
 
 def _remember(machine: Machine, checkpoint: Checkpoint, capture: Capture, plan: PublishedPlan) -> None:
-    note = read_note(machine.runtime)
-    write_note(machine.runtime, checkpoint=checkpoint.id, overlays=len(capture.overlays), images=note.get("images", []))
+    note = {name: fact for name, fact in read_note(machine.runtime).items() if name != ANEW}
+    newest = capture.overlays[-1].name if capture.overlays else ""
+    write_note(machine.runtime, **{**note, "checkpoint": checkpoint.id, "overlay": newest})
     dedup.learn(checkpoint.account_id, plan)

@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
+from workers.cache.digest import data_extents
 from workers.machine.driver import PAGE_BYTES, MachineError
 from workers.machine.qemu.extents import allocated_extents
 from workers.save.memory import BATCH_PAGES, Batch, read_whole
@@ -67,6 +68,23 @@ def split_by_base(written: WrittenUnits, base: Path) -> tuple[WrittenUnits, Int6
             equal[done : done + len(units)] = same.all(axis=1)
             done += len(units)
     return written.where(~equal), written.units[equal]
+
+
+def zero_units_of(base: Path, units: Int64s) -> npt.NDArray[np.bool_]:
+    """Which of these units are zero in the base image. A unit that equals the base's is always called so, however it came to be written:
+    else one content would have two roots.
+    """
+    zero = np.ones(len(units), bool)
+    buffer = memoryview(bytearray(BATCH_PAGES * PAGE_BYTES))
+    with open(base, "rb", buffering=0) as file:
+        for start, end in data_extents(file.fileno()):  # what lies between is zero without being read
+            low, high = np.searchsorted(units, [start // PAGE_BYTES, -(-end // PAGE_BYTES)])
+            for first in range(low, high, BATCH_PAGES):
+                part = slice(first, min(first + BATCH_PAGES, high))
+                view = buffer[: len(units[part]) * PAGE_BYTES]
+                _gather([file.fileno()], np.zeros(len(units[part]), np.int64), units[part] * PAGE_BYTES, view)
+                zero[part] = ~np.frombuffer(view, np.uint8).reshape(-1, PAGE_BYTES).any(axis=1)
+    return zero
 
 
 def _extents(layer: int, overlay: Path) -> Iterator[tuple[Int64s, Int64s, Int64s]]:

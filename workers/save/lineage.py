@@ -13,6 +13,8 @@ from checkpoints_app.store import AccountKeys, IntegrityError, Manifest, Missing
 
 log = logging.getLogger(__name__)
 
+ANEW = "anew"  # in a machine's note: its last save failed the re-check, the next one rests on no parent
+
 
 @dataclass(frozen=True)
 class Lineage:
@@ -44,6 +46,8 @@ def _parent(checkpoint: Checkpoint, line: Mapping[str, object]) -> Checkpoint | 
 
     After the erasure of a checkpoint the head may be older than that; then its pages do not lie under the machine's.
     """
+    if line.get(ANEW):
+        return None
     parent = Checkpoint.objects.filter(id=checkpoint.parent_id, state=CheckpointState.PUBLISHED).first()
     if parent is None or parent.source_epoch == checkpoint.source_epoch or line.get("checkpoint") == parent.id:
         return parent

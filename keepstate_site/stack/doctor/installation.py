@@ -13,7 +13,7 @@ from keepstate_site.stack.doctor.finding import Finding, failed, ok, unknown, wa
 from keepstate_site.stack.home import CLOSED_CHECKOUTS
 from keepstate_site.stack.paths import PROJECT, Paths, default_root
 
-IMAGES = ("debian-python", "tiny")
+IMAGES = ("debian-python", "tiny", "tiny-arm64")
 CONNECT_SECONDS = 5
 
 
@@ -24,7 +24,7 @@ def images() -> Iterator[Finding]:
         if name in built:
             yield ok(f"image {name}", built[name][:23])
         else:
-            yield warn(f"image {name}", f"not built in {directory}", "demo, up, test, bench and prove build what they need")
+            yield warn(f"image {name}", f"not built in {directory}", "up, test, bench and prove build it; demo builds what it needs itself")
 
 
 def settings() -> Iterator[Finding]:

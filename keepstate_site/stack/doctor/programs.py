@@ -15,7 +15,8 @@ from keepstate_site.stack.paths import PROJECT
 
 OLDEST_PYTHON = (3, 11)
 OLDEST_REDIS = 6
-MEASURED_BESIDE = ("peers",)  # only `./keepstate bench store` needs them, and installs them itself
+QEMU_PACKAGES = {"x86_64": "qemu-system-x86", "aarch64": "qemu-system-arm"}
+DONE_WITHOUT = ("peers", "arm64")  # only `./keepstate bench store` needs the peers, and installs them itself; arm64 machines are a choice
 LISTS = (PROJECT / "keepstate_site" / "setup" / "packages.txt", PROJECT / "workers" / "guest" / "packages.txt")
 
 
@@ -40,7 +41,7 @@ def packages() -> Iterator[Finding]:
         return
     for group, names in sorted(wanted().items()):
         gone = [name for name in names if not installed(name)]
-        name, judge = f"packages for {group}", warn if group in MEASURED_BESIDE else failed
+        name, judge = f"packages for {group}", warn if group in DONE_WITHOUT else failed
         yield judge(name, f"missing: {' '.join(gone)}", f"apt-get install {' '.join(gone)}") if gone else ok(name, " ".join(names))
 
 
@@ -70,8 +71,22 @@ def qemu() -> Iterator[Finding]:
         yield failed("qemu", f"{program} was not found", "apt-get install qemu-system-x86 qemu-utils")
         return
     yield ok("qemu", f"{_first_line(found, '--version')} ({found})")
+    yield from other_architectures()
     if shutil.which("qemu-img") is None:
         yield failed("qemu-img", "not found", "apt-get install qemu-utils")
+
+
+def other_architectures() -> Iterator[Finding]:
+    """What else this host emulates. One without it registers without that architecture, and takes no session of it."""
+    for architecture, package in QEMU_PACKAGES.items():
+        found = shutil.which(f"qemu-system-{architecture}")
+        if architecture == platform.machine():
+            continue
+        if found is None:
+            text = f"qemu-system-{architecture} was not found: this host takes no {architecture} sessions"
+            yield warn(f"qemu {architecture}", text, f"apt-get install {package}, then start the workers again, if it should")
+        else:
+            yield ok(f"qemu {architecture}", f"{_first_line(found, '--version')} ({found}), emulated")
 
 
 def databases() -> Iterator[Finding]:

@@ -5,7 +5,7 @@ import json
 import sys
 from pathlib import Path
 
-from keepstate_site.stack.doctor import installation, machine, programs
+from keepstate_site.stack.doctor import installation, isolation, machine, programs
 from keepstate_site.stack.doctor.finding import Check, Finding, Verdict, examine
 
 CHECKS: dict[str, Check] = {
@@ -13,6 +13,7 @@ CHECKS: dict[str, Check] = {
     "packages": programs.packages,
     "qemu": programs.qemu,
     "kvm": machine.kvm,
+    "isolation": isolation.isolation,
     "databases": programs.databases,
     "disk": machine.disk,
     "memory": machine.memory,

@@ -12,11 +12,16 @@ BODIES: dict[str, Any] = {
     "sessions": {"Image": "tiny"},
     "session-checkpoint": {"Stop": True},
     "session-resume": {},
+    "session-fork": {},
     "session-exec": {"Cmd": "true"},
     "session-pause": {},
     "session-resume-v2": {},
     "token-revoke": {},
+    "operation-cancel": {},
+    "session-checkpoint-policy": {"enabled": True, "expected_revision": 1},
+    "session-idle": {"enabled": True, "expected_revision": 1},
 }
+QUERIES = {"session-file-content": "?path=file", "session-file-download": "?path=file"}
 PUBLIC = frozenset({"capabilities-public"})
 
 
@@ -28,11 +33,11 @@ class Route:
 
     def path(self, *, session: str, operation: str) -> str:
         filled = self.pattern.replace("<str:session_id>", session).replace("<path:operation_id>", operation)
-        return "/" + filled + ("?force=1" if self.method == "DELETE" else "")
+        return "/" + filled + ("?force=1" if self.method == "DELETE" else QUERIES.get(self.name, ""))
 
     @property
     def body(self) -> Any:
-        return BODIES[self.name] if self.method == "POST" else None
+        return BODIES.get(self.name) if self.name in QUERIES else BODIES[self.name] if self.method in ("POST", "PUT") else None
 
     @property
     def described_as(self) -> str:

@@ -10,10 +10,12 @@ from django.test import Client
 from django.test.utils import CaptureQueriesContext
 from django.urls import reverse
 
-from checkpoints_app.models import ErasureReceipt, Manifest, OrphanObject, Pack, Sweep
-from sessions_app.models import ApiToken
+from checkpoints_app.models import Checkpoint, ErasureReceipt, Manifest, OrphanObject, Pack, Sweep
+from checkpoints_app.services import pin as pins
+from sessions_app.models import ApiToken, IdlePolicy, SavePolicy
 from sessions_app.services import token as tokens
 from tests.support.fleet import Tenant, boot_asked, checkpoint_row, session_row
+from workers.models import Host, HostPin
 
 OURS = [model for model in admin.site._registry if model._meta.app_label in ("sessions_app", "checkpoints_app", "workers")]
 
@@ -26,7 +28,10 @@ def rows(owner: Tenant) -> Tenant:
 
 def _more(owner: Tenant, number: int) -> None:
     boot_asked(owner.account)
-    checkpoint_row(session_row(owner.account))
+    session = session_row(owner.account)
+    checkpoint_row(session)
+    SavePolicy.objects.create(session=session)
+    IdlePolicy.objects.create(session=session)
     tokens.issue(owner.account, "another")
     Pack.objects.create(id=f"{number:064d}", account=owner.account, stored_bytes=1, unit_count=1, units=b"")
     Manifest.objects.create(id=f"{number:064d}", account=owner.account, stored_bytes=1)
@@ -41,7 +46,7 @@ def _list(model: Any) -> str:
 
 def test_every_kind_of_row_is_there() -> None:
     names = {model.__name__ for model in OURS}
-    of_sessions = {"Account", "ApiToken", "Session", "Operation", "SessionEvent"}
+    of_sessions = {"Account", "ApiToken", "Session", "Operation", "SessionEvent", "SavePolicy", "IdlePolicy"}
     of_the_store = {"Image", "Pin", "Checkpoint", "Pack", "Manifest", "OrphanObject", "ErasureReceipt", "Sweep"}
     assert names == of_sessions | of_the_store | {"Host"}
 
@@ -91,3 +96,16 @@ def test_chosen_tokens_are_revoked(rows: Tenant, admin_client: Client) -> None:
     admin_client.post(_list(ApiToken), {"action": "revoke", "_selected_action": [rows.token.pk]})
     assert ApiToken.objects.get(pk=rows.token.pk).revoked_at is not None
     assert ApiToken.objects.filter(revoked_at=None).exists()
+
+
+def test_an_operator_sees_at_a_checkpoint_which_hosts_can_resume_it_and_why_the_others_cannot(rows: Tenant, admin_client: Client) -> None:
+    checkpoint = Checkpoint.objects.first()
+    assert checkpoint is not None
+    devices = "x" * 1000
+    other = Host.objects.create(id="h-<other>", memory_bytes=1, cpus=1, boot_id="b")
+    HostPin.objects.create(host=other, pin=pins.record("x86_64", {"hypervisor": "another", "devices": devices + "balloon"}))
+    page = admin_client.get(reverse("admin:checkpoints_app_checkpoint_change", args=[checkpoint.pk])).content.decode()
+    assert "1 of 2 hosts can resume it now." in page
+    assert "h-&lt;other&gt;" in page
+    assert "<b>hypervisor</b>: test ≠ another" in page
+    assert devices not in page

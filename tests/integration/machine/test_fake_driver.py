@@ -15,6 +15,8 @@ from workers.machine.fake.faults import FakeFaults
 
 
 class TestFakeDriver(DriverSuite):
+    etc = "etc"  # of the directory that its commands run in
+
     @pytest.fixture
     def faults(self) -> FakeFaults:
         return FakeFaults()

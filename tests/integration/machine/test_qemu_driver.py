@@ -14,7 +14,7 @@ import pytest
 
 from tests.driver_suite import BOOT_SECONDS, GUEST_SECONDS, DriverSuite, run
 from tests.machine_kit import assemble
-from workers.machine.driver import GuestImage, MachineError, MachineSpec, MachineState
+from workers.machine.driver import Ending, GuestIdentity, GuestImage, MachineError, MachineSpec, MachineState
 from workers.machine.qemu.argv import OPERATIONS_SOCKET
 from workers.machine.qemu.disk import add_next_overlay, live_overlays
 from workers.machine.qemu.driver import QemuDriver
@@ -59,6 +59,24 @@ class TestQemuDriver(DriverSuite):
     def image(self, tiny_image: GuestImage) -> GuestImage:
         return tiny_image
 
+    def test_a_guest_answers_to_the_name_it_was_given_wherever_it_is_written(self, machine, capture, resume, image, tmp_path):
+        run(machine, "mkdir -p /var/lib/dbus; echo old > /var/lib/dbus/machine-id; echo '127.0.0.1 localhost' > /etc/hosts")
+        saved = assemble(capture(machine), image, tmp_path / "saved")
+        machine.kill()
+        machines = [resume(saved, name, GuestIdentity(name[0] * 32, name)) for name in ("ada", "bob")]
+        assert [run(each, "hostname; cat /var/lib/dbus/machine-id; tail -n 1 /etc/hosts") for each in machines] == [
+            f"ada\n{'a' * 32}\n127.0.0.1 ada",
+            f"bob\n{'b' * 32}\n127.0.0.1 bob",
+        ]
+
+    def test_a_guest_that_cannot_write_its_identity_is_told_of(self, machine, capture, resume, image, tmp_path):
+        run(machine, "mkdir -p /etc/machine-id")  # a directory where the file should be
+        saved = assemble(capture(machine), image, tmp_path / "saved")
+        machine.kill()
+        with pytest.raises(MachineError, match="did not take its identity") as failure:
+            resume(saved, "child", GuestIdentity("a" * 32, "ada"))
+        assert failure.value.code == "exec_failed"
+
     def test_a_guest_that_powers_off_is_dead_with_its_reason_until_it_is_killed(self, machine):
         with pytest.raises(MachineError) as failure:
             machine.exec(["sh", "-c", "echo o > /proc/sysrq-trigger; sleep 30"], timeout_seconds=60, output_limit=100)
@@ -66,6 +84,7 @@ class TestQemuDriver(DriverSuite):
         status = machine.inspect()
         assert status.state is MachineState.DEAD
         assert "shut down" in status.reason
+        assert status.ending is Ending.GUEST_SHUTDOWN
         machine.kill()
         assert machine.inspect().pid is None
 
@@ -76,6 +95,7 @@ class TestQemuDriver(DriverSuite):
         first = machine.inspect()
         assert first.state is MachineState.DEAD
         assert "panic" in first.reason.lower()
+        assert first.ending is Ending.GUEST_PANICKED
         assert machine.inspect().reason == first.reason
 
     def test_a_kernel_that_cannot_boot_fails_at_once_with_the_consoles_end_and_leaves_nothing(self, driver, runtime, spec, image, tmp_path):
@@ -160,8 +180,8 @@ class TestQemuDriver(DriverSuite):
 
     def test_the_accelerator_is_proved_by_a_boot_that_leaves_nothing_behind(self, tiny_image, tmp_path):
         driver = QemuDriver(tmp_path / "state" / "proofs", tiny_image)
-        assert driver.accelerator.name in ("kvm", "tcg")
-        assert driver.pin_facts("x86_64")["accelerator"] == driver.accelerator.name
+        assert driver.accelerator("x86_64").name in ("kvm", "tcg")
+        assert driver.pin_facts("x86_64")["accelerator"] == driver.accelerator("x86_64").name
         assert not list((tmp_path / "state").glob("proof-*"))
 
 

@@ -1,6 +1,7 @@
 """A host that registers, and one that cannot."""
 
 import os
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -40,6 +41,22 @@ def test_a_pin_that_is_not_proved_any_more_takes_no_work_here(world: World, monk
     register()
     assert old not in Host.objects.get().pins.all()
     assert Host.objects.get().pins.count() == 1
+
+
+def test_an_architecture_that_cannot_be_proved_is_left_out_and_the_others_serve(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    own = os.uname().machine
+    both = replace(FakeDriver().capabilities(), architectures=frozenset({own, "sparc64"}))
+    monkeypatch.setattr(FakeDriver, "capabilities", lambda _: both)
+    assert [pin.architecture for pin in register().pins.all()] == [own]
+
+
+def test_a_host_of_two_architectures_listens_for_both(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    both = replace(FakeDriver().capabilities(), architectures=frozenset({"x86_64", "aarch64"}))
+    monkeypatch.setattr(FakeDriver, "capabilities", lambda _: both)
+    monkeypatch.setattr(FakeDriver, "pin_facts", lambda _, architecture: {"architecture": architecture})
+    pins = register().pins.all()
+    assert sorted(pin.architecture for pin in pins) == ["aarch64", "x86_64"]
+    assert set(vm_queues()) == {f"host.{HOST}", *(f"pin.{pin.digest[:16]}" for pin in pins)}
 
 
 def test_a_host_without_a_hypervisor_registers_nothing_and_names_what_to_install(

@@ -34,7 +34,7 @@ def test_what_was_saved_resumes_on_a_host_that_has_nothing_of_it(world: World, s
     forget_cache()
     operation = world.resume(session)
     assert operation.response is not None
-    assert operation.response["images_from"] == "stored"
+    assert operation.response["images_from"] == "store"
     assert guest(session, "cat note") == "kept"
 
 

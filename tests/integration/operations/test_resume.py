@@ -37,7 +37,7 @@ def test_the_response_carries_the_figures(world: World, session: Session) -> Non
     checkpoint = world.save(session, stop=True)
     hot = world.resume(session).response
     assert hot is not None
-    assert (hot["checkpoint_id"], hot["images_from"], hot["execution_epoch"]) == (checkpoint.id, "hot", 2)
+    assert (hot["checkpoint_id"], hot["images_from"], hot["execution_epoch"]) == (checkpoint.id, "cached", 2)
     assert 0 < hot["running_seconds"] <= hot["answered_seconds"]
 
 
@@ -48,7 +48,7 @@ def test_a_host_that_has_nothing_assembled_reads_the_store(world: World, session
     forget_cache()
     operation = world.resume(session)
     assert operation.response is not None
-    assert operation.response["images_from"] == "stored"
+    assert operation.response["images_from"] == "host"
     assert guest(session, "cat note") == "kept"
 
 
@@ -60,7 +60,7 @@ def test_a_cached_image_that_was_damaged_is_dropped_and_rebuilt(world: World, se
     damage_data(image)
     operation = world.resume(session)
     assert operation.response is not None
-    assert operation.response["images_from"] == "stored"
+    assert operation.response["images_from"] == "host"
     assert guest(session, "cat note") == "kept"
     assert files.lookup(files.MEMORY, checkpoint.memory_root) == image
 

@@ -14,6 +14,7 @@ from tests.integration.operations.world import (
     World,
     done,
     events,
+    guest,
     live_machines,
     machine_of,
     pid_of,
@@ -24,7 +25,7 @@ from tests.integration.operations.world import (
 from tests.support.fleet import checkpoint_row
 from workers.host import machines
 from workers.host.identity import machines_directory, staging_directory
-from workers.machine.driver import MachineError
+from workers.machine.driver import Ending, MachineError
 from workers.machine.fake.machine import FakeMachine
 from workers.models import Host
 from workers.operations.observe import observe
@@ -57,6 +58,34 @@ def test_a_running_session_whose_machine_died_is_failed_and_says_why(world: Worl
     assert session.failure["code"] == "ks_machine_lost"
     assert events(session)[-1] == "session.machine_lost"
     assert runtime_directories() == []
+
+
+@pytest.mark.parametrize(
+    ("ending", "word"),
+    [(Ending.GUEST_SHUTDOWN, "guest_shutdown"), (Ending.GUEST_PANICKED, "guest_panicked"), (Ending.UNKNOWN, "machine_lost")],
+)
+def test_a_guest_that_ended_by_itself_is_recorded_as_such_and_its_last_checkpoint_resumes(
+    world: World, session: Session, ending: Ending, word: str
+) -> None:
+    guest(session, "echo kept > note")
+    world.save(session)
+    world.faults.guest_ended = ending
+    settled(session)
+    assert session.runtime_state == "failed"
+    assert session.failure is not None
+    assert (session.failure["code"], events(session)[-1]) == (f"ks_{word}", f"session.{word}")
+    assert "intact" in session.failure["message"]
+    assert live_machines() == []
+    world.faults.guest_ended = None
+    world.resume(session)
+    assert guest(session, "cat note") == "kept"
+
+
+def test_a_guest_that_ended_before_anything_was_saved_says_so(world: World, session: Session) -> None:
+    world.faults.guest_ended = Ending.GUEST_SHUTDOWN
+    settled(session)
+    assert session.failure is not None
+    assert "Nothing of the session had been saved" in session.failure["message"]
 
 
 def test_a_machine_that_a_lost_save_left_paused_is_set_running_and_the_save_is_failed(world: World, session: Session) -> None:

@@ -134,5 +134,5 @@ def test_a_builder_that_ended_holds_nobody_up(images: Path):
 
 
 def test_an_unknown_recipe_is_refused_with_the_known_ones(images: Path):
-    with pytest.raises(ImageError, match=r"'plan9'.*tiny, debian-python"):
+    with pytest.raises(ImageError, match=r"'plan9'.*tiny, tiny-arm64, debian-python"):
         build("plan9", images, quiet)

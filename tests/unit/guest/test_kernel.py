@@ -79,6 +79,10 @@ def test_a_kernel_that_qemu_can_start_directly_is_taken_out_of_its_wrapping(comp
     assert bootable(bzimage(compress(elf(18)) + struct.pack("<I", 1000))) == elf(18)
 
 
+def test_an_arm64_kernel_that_the_distribution_compressed_is_taken_out_of_it():
+    assert bootable(gzip.compress(b"an arm64 kernel")) == b"an arm64 kernel"
+
+
 @pytest.mark.parametrize(
     "image", [b"an arm64 kernel", bzimage(b"\x02\x21\x4c\x18 lz4"), bzimage(lzma.compress(elf(17))), bzimage(lzma.compress(b"no ELF"))]
 )

@@ -16,8 +16,12 @@ SPEC = MachineSpec("session", 256 << 20, 2)
 DISK = DiskChain(({"node-name": "image", "driver": "raw"}, {"node-name": "overlay-0", "driver": "qcow2", "backing": "image"}), "overlay-0")
 
 
-def line(qemu=QEMU, memory="/m/memory.img", disk=None, accelerator="tcg", incoming=False):
-    return command_line(qemu, Accelerator(accelerator), SPEC, IMAGE, Path(memory), disk, incoming=incoming)
+ARM_QEMU = QemuBinary(Path("/usr/bin/qemu-system-aarch64"), "0" * 64, "virt-7.2", False, ())
+ARM_IMAGE = replace(IMAGE, name="tiny-arm64", architecture="aarch64")
+
+
+def line(qemu=QEMU, memory="/m/memory.img", disk=None, accelerator="tcg", incoming=False, image=IMAGE):
+    return command_line(qemu, Accelerator(accelerator), SPEC, image, Path(memory), disk, incoming=incoming)
 
 
 def values(argv, option):
@@ -71,9 +75,16 @@ def test_a_machine_without_a_disk_has_no_block_device():
     assert values(line(), "-blockdev") == []
 
 
+def test_there_is_no_balloon_and_nothing_that_gives_memory_back():
+    """MADV_DONTNEED on a private file mapping would bring the image's old bytes back into a running guest."""
+    words = " ".join(line(disk=DISK)).lower()
+    assert "virtio-serial" in words, "there is a command line to be judged"
+    assert not [word for word in ("balloon", "free-page", "virtio-mem", "pc-dimm", "nvdimm") if word in words]
+
+
 def test_the_device_layout_names_no_path_and_tells_a_disk_from_none():
-    assert "/" not in device_layout(True)
-    assert device_layout(True) != device_layout(False)
+    assert "/" not in device_layout("x86_64", True)
+    assert device_layout("x86_64", True) != device_layout("x86_64", False)
 
 
 def test_there_is_a_monitor_for_doing_and_one_for_looking():
@@ -83,3 +94,20 @@ def test_there_is_a_monitor_for_doing_and_one_for_looking():
 def test_the_accelerator_decides_the_processor():
     assert (values(line(accelerator="kvm"), "-accel"), values(line(accelerator="kvm"), "-cpu")) == (["kvm"], ["host"])
     assert (values(line(), "-accel"), values(line(), "-cpu")) == (["tcg,thread=multi"], ["max"])
+
+
+def test_an_arm64_machine_names_its_interrupt_controller_and_spares_the_guest_costly_pointer_authentication():
+    argv = line(ARM_QEMU, image=ARM_IMAGE)
+    assert values(argv, "-machine")[0].startswith("virt-7.2,gic-version=3,")
+    assert values(argv, "-cpu") == ["max,pauth-impdef=on"]
+    assert values(line(ARM_QEMU, image=ARM_IMAGE, accelerator="kvm"), "-cpu") == ["host"]
+
+
+def test_an_arm64_machine_has_the_same_devices_but_for_what_only_a_pc_has():
+    def drivers(argv):
+        return {json.loads(value)["driver"] for value in values(argv, "-device")}
+
+    pc, arm = line(disk=DISK), line(ARM_QEMU, disk=DISK, image=ARM_IMAGE)
+    assert drivers(pc) - drivers(arm) == {"vmgenid"}
+    assert not any("ICH9" in value for value in values(arm, "-global"))
+    assert device_layout("aarch64", True) != device_layout("x86_64", True)

@@ -8,10 +8,11 @@ import sys
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from workers.machine.driver import PAGE_BYTES, MachineError
+from workers.machine.memory import scan
 from workers.machine.memory.copy import WINDOW_PAGES, PageCopier, page_addresses
 from workers.machine.memory.mapping import Segment, find_mapping
 from workers.machine.memory.pagemap import written_pages
@@ -54,13 +55,22 @@ def image(tmp_path_factory):
     return path
 
 
+@pytest.fixture(params=["scan", "plain"], autouse=True)
+def way(request, monkeypatch):
+    """Both ways to ask the kernel, under the same tests."""
+    if request.param == "plain":
+        monkeypatch.setattr(scan, "offered", lambda: False)
+    elif not scan.offered():
+        pytest.skip("this kernel has no PAGEMAP_SCAN (Linux 6.7 and later)")
+
+
 def read_written(pid, image):
     segments = find_mapping(pid, image.stat().st_ino, SIZE)
     with open(f"/proc/{pid}/pagemap", "rb", buffering=0) as pagemap:
         return segments, written_pages(pagemap.fileno(), segments)
 
 
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=10, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(pages=st.sets(st.integers(0, PAGES - 1), max_size=300) | st.just(set(range(PAGES))) | st.just(set(range(0, PAGES, 2))))
 def test_exactly_the_written_pages_are_found_and_their_bytes_are_copied_in_order(image, tmp_path_factory, pages):
     expected = np.frombuffer(image.read_bytes(), dtype=np.uint8).reshape(-1, PAGE_BYTES).copy()
@@ -72,6 +82,25 @@ def test_exactly_the_written_pages_are_found_and_their_bytes_are_copied_in_order
         PageCopier().copy(pid, segments, found, file.fileno())
     assert found.tolist() == sorted(pages)
     assert out.read_bytes() == expected[sorted(pages)].tobytes()
+
+
+def test_an_answer_that_is_longer_than_its_buffer_comes_in_parts(image, monkeypatch):
+    monkeypatch.setattr(scan, "REGIONS", 7)
+    with Writer(image, range(0, 200, 2)) as pid:
+        _, found = read_written(pid, image)
+    assert found.tolist() == list(range(0, 200, 2))
+
+
+def test_a_process_that_has_lost_its_memory_is_not_one_that_wrote_nothing(image):
+    with Writer(image, [1, 2, 3]) as pid:
+        segments = find_mapping(pid, image.stat().st_ino, SIZE)
+        pagemap = os.open(f"/proc/{pid}/pagemap", os.O_RDONLY)
+    try:
+        with pytest.raises(MachineError) as failure:
+            written_pages(pagemap, segments)
+    finally:
+        os.close(pagemap)
+    assert failure.value.code == "capture_failed"
 
 
 def test_reading_the_memory_writes_nothing_into_the_image(image):
@@ -128,6 +157,7 @@ def test_a_mapping_in_two_pieces_is_one_image(tmp_path):
     os.close(fd)
 
 
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.sets(st.integers(0, 5000)))
 def test_pages_of_any_split_of_the_image_are_looked_for_where_they_lie(pages):
     segments = [Segment(1 << 30, 0, 100 * PAGE_BYTES), Segment(5 << 30, 100 * PAGE_BYTES, 4901 * PAGE_BYTES)]

@@ -40,6 +40,18 @@ def test_what_cannot_be_checked_is_unknown_and_never_ok(tmp_path: Path) -> None:
     assert findings(tmp_path)["settings"]["verdict"] == "unknown"
 
 
+def test_an_architecture_that_this_host_cannot_emulate_is_a_warning_and_no_failure(tmp_path: Path) -> None:
+    (tmp_path / "bin").mkdir()
+    own = tmp_path / "bin" / f"qemu-system-{os.uname().machine}"
+    own.write_text("#!/bin/sh\necho QEMU emulator version 7.2\n")
+    own.chmod(0o755)
+    doctor(tmp_path, PATH=str(tmp_path / "bin"))
+    (other,) = {"x86_64", "aarch64"} - {os.uname().machine}
+    found = findings(tmp_path)[f"qemu {other}"]
+    assert (found["verdict"], f"no {other} sessions" in found["text"]) == ("warn", True)
+    assert "apt-get install qemu-system-" in found["fix"]
+
+
 def test_the_doctor_changes_nothing(tmp_path: Path) -> None:
     doctor(tmp_path)
     assert not (tmp_path / "var").exists()

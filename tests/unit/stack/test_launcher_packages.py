@@ -81,10 +81,20 @@ def test_a_system_without_apt_is_told_the_list_and_nothing_is_changed(tmp_path: 
     assert machine.packages("ensure_packages services", KEEPSTATE_SKIP_PACKAGES="1").returncode == 0
 
 
+def test_what_a_host_may_do_without_is_tried_and_its_absence_stops_nothing(tmp_path: Path) -> None:
+    machine = launcher.make(tmp_path)
+    machine.program("apt-get", 'case "$*" in *install*) echo "E: Unable to locate package"; exit 100;; esac')
+    answer = machine.packages('offer_packages arm64 "arm64 machines"; echo and on')
+    assert answer.returncode == 0
+    assert "E: Unable to locate package" in answer.stderr
+    assert "going on without arm64 machines" in answer.stdout
+    assert answer.stdout.endswith("and on\n")
+
+
 @pytest.mark.parametrize(("distribution", "version"), [("debian", "12"), ("debian", "13"), ("ubuntu", "24.04")])
 def test_every_group_has_packages_on_the_known_distributions(tmp_path: Path, distribution: str, version: str) -> None:
     machine = launcher.make(tmp_path, distribution=distribution, version=version)
-    for group in ("python", "services", "machines", "images", "peers"):
+    for group in ("python", "services", "machines", "arm64", "images", "peers"):
         answer = machine.packages(f"wanted {group}")
         rows = [line.split("|") for line in answer.stdout.splitlines()]
         assert rows, group

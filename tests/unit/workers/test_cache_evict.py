@@ -72,7 +72,7 @@ def test_the_sum_goes_with_its_image(cached: Callable[[], list[str]], bound: Cal
 def test_what_a_machine_was_started_from_stays(cached: Callable[[], list[str]], bound: Callable[[float], None]) -> None:
     runtime = machines_directory() / "session.1"
     runtime.mkdir(parents=True)
-    write_note(runtime, checkpoint="ck", overlays=0, images=["aa", "cc"])
+    write_note(runtime, checkpoint="ck", overlay="", images=["aa", "cc"])
     bound(0)
     evict()
     assert cached() == ["aa", "cc"]

@@ -3,6 +3,8 @@
 import pytest
 from django.db import OperationalError, connection
 
+from sessions_app.errors import Cancelled
+from sessions_app.services import cancel
 from sessions_app.services import lease as leases
 from sessions_app.services.lease import Lease, LeaseLost
 from workers.operations import keeper as keeping
@@ -41,6 +43,11 @@ def renewals(monkeypatch: pytest.MonkeyPatch) -> list[object]:
 
     monkeypatch.setattr(leases, "renew", renew)
     return waiting
+
+
+@pytest.fixture(autouse=True)
+def nobody_cancels(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(cancel, "requested", lambda _: False)
 
 
 @pytest.fixture
@@ -131,12 +138,12 @@ class Ticks:
 
 
 def test_the_thread_renews_every_third_of_the_lease_and_ends_with_the_work(keeper: Keeper, monkeypatch: pytest.MonkeyPatch) -> None:
-    ticks, renewed = Ticks(3), list[Lease]()
+    ticks, renewed = Ticks(30), list[Lease]()
     keeper._over = ticks  # type: ignore[assignment]
     monkeypatch.setattr(leases, "renew", renewed.append)
     with keeper:
         keeper._thread.join()
-    assert (renewed, ticks.waits[:3]) == ([LEASE] * 3, [10.0] * 3)
+    assert (renewed, set(ticks.waits)) == ([LEASE] * 3, {1.0})
     assert not keeper._thread.is_alive()
 
 
@@ -148,7 +155,17 @@ def test_the_thread_ends_once_the_lease_is_lost(keeper: Keeper, renewals: list[o
         keeper._thread.join()
         with pytest.raises(LeaseLost):
             keeper.check()
-    assert len(ticks.waits) == 2
+    assert len(ticks.waits) == 20
+
+
+def test_the_thread_hears_a_cancel_and_asks_no_more(keeper: Keeper, renewals: list[object], monkeypatch: pytest.MonkeyPatch) -> None:
+    asked = list[str]()
+    monkeypatch.setattr(cancel, "requested", lambda operation_id: asked.append(operation_id) or len(asked) == 3)
+    keeper._over = Ticks(8)  # type: ignore[assignment]
+    with keeper:
+        keeper._thread.join()
+    assert keeper.cancelled()
+    assert asked == ["op_1"] * 3
 
 
 @pytest.mark.django_db(transaction=True)
@@ -161,7 +178,23 @@ def test_the_thread_leaves_no_database_connection_behind(monkeypatch: pytest.Mon
 
     monkeypatch.setattr(leases, "renew", renew)
     keeper = Keeper(LEASE, 0.0)
-    keeper._over = Ticks(1)  # type: ignore[assignment]
+    keeper._over = Ticks(10)  # type: ignore[assignment]
     with keeper:
         keeper._thread.join()
     assert [one.closed for one in seen] == [True]  # type: ignore[attr-defined]
+
+
+def test_a_cancel_is_told_to_the_work_once_for_what_cleans_up_after_it_asks_again(keeper: Keeper) -> None:
+    keeper.hear_cancel()
+    with pytest.raises(Cancelled):
+        keeper.check()
+    keeper.check()
+    assert keeper.cancelled()
+
+
+def test_work_that_cannot_be_left_any_more_asks_for_its_lease_alone(keeper: Keeper, clock: Clock) -> None:
+    keeper.hear_cancel()
+    keeper.check_lease()
+    clock.now += 20.1
+    with pytest.raises(LeaseLost):
+        keeper.check_lease()

@@ -12,7 +12,8 @@ from sessions_app.errors import FleetUnavailable, NotFound, NotRestorable, Stack
 from sessions_app.services.dispatch import pin_queue
 from sessions_app.states import SessionState
 from tests.support.fleet import GIB, HOST, Tenant, checkpoint_row, session_row
-from workers.host.placement import FRESH, OVERCOMMIT, place_boot, place_resume
+from workers.host.compatibility import FRESH, hosts_for_pin
+from workers.host.placement import OVERCOMMIT, place_boot, place_resume
 from workers.models import Host, HostPin
 
 
@@ -122,6 +123,45 @@ def test_a_host_of_another_architecture_is_no_reason(owner: Tenant, pin: Pin) ->
     another_host("h-arm", pins.record("aarch64", {"hypervisor": "another"}))
     with pytest.raises(FleetUnavailable, match="No live host"):
         resume_of(owner)
+
+
+def test_an_architecture_that_no_live_host_runs_is_named_and_told_from_a_full_fleet(owner: Tenant, pin: Pin) -> None:
+    another_host("h-arm", pins.record("aarch64", {"hypervisor": "another"}))
+    HostPin.objects.filter(pin__architecture="aarch64").delete()
+    with pytest.raises(FleetUnavailable, match=r"No live host runs aarch64 machines\. No session was started") as refusal:
+        place_boot(architecture="aarch64", image_digest="a" * 64, memory_bytes=GIB)
+    assert "./keepstate doctor" in refusal.value.next_action
+
+
+def test_a_session_is_placed_on_a_host_of_its_images_architecture(owner: Tenant, pin: Pin) -> None:
+    arm = pins.record("aarch64", {"hypervisor": "another"})
+    another_host("h-arm", arm, gib=1)
+    assert place_boot(architecture="aarch64", image_digest="a" * 64, memory_bytes=GIB) == pin_queue(arm.digest)
+    assert boot() == pin_queue(pin.digest)
+
+
+def test_the_refusal_names_what_the_nearest_host_differs_in_whatever_the_others_are(owner: Tenant, pin: Pin) -> None:
+    Host.objects.all().delete()
+    another_host("h-far", pins.record("x86_64", {"hypervisor": "another", "firmware": "f", "cpu": "c"}))
+    another_host("h-near", pins.record("x86_64", {"hypervisor": "test", "cpu": "c"}))
+    with pytest.raises(StackIncompatible) as refusal:
+        resume_of(owner)
+    assert refusal.value.facts["differences"] == {"cpu": {"checkpoint": None, "host": "c"}}
+    assert refusal.value.facts["hosts_compared"] == 2
+
+
+def test_every_host_is_judged_for_an_operator_those_that_fit_first(owner: Tenant, pin: Pin) -> None:
+    another_host("h-arm", pins.record("aarch64", {"hypervisor": "test", "architecture": "aarch64"}))
+    another_host("h-other", pins.record("x86_64", {"hypervisor": "another"}))
+    another_host("h-drains", pin)
+    Host.objects.filter(id="h-drains").update(draining=True)
+    found = [(fit.host, fit.takes_it, fit.state, fit.same_architecture, dict(fit.differences)) for fit in hosts_for_pin(pin.digest)]
+    assert found == [
+        ("h-test", True, "alive", True, {}),
+        ("h-other", False, "alive", True, {"hypervisor": {"checkpoint": "test", "host": "another"}}),
+        ("h-arm", False, "alive", False, {}),
+        ("h-drains", False, "draining", True, {}),
+    ]
 
 
 def test_a_checkpoint_that_is_not_valid_is_refused_with_its_state(owner: Tenant, pin: Pin) -> None:

@@ -10,7 +10,7 @@ from sessions_app.services import dispatch
 from sessions_app.services import lease as leases
 from tests.support.fleet import HOST, Tenant, boot_asked, session_row
 from workers import sweep as sweeping
-from workers.host.placement import FRESH
+from workers.host.compatibility import FRESH
 from workers.models import Host
 from workers.sweep import UNHEARD, ring_hosts, sweep
 

@@ -2,6 +2,8 @@
 
 from dataclasses import dataclass
 
+from workers.machine.driver import Ending
+
 
 @dataclass
 class FakeFaults:
@@ -13,3 +15,4 @@ class FakeFaults:
     silent_monitor: bool = False
     capture_fails_at: str | None = None  # stop, devices, disk, pages
     no_space_at: str | None = None  # the same names, with `no_space`
+    guest_ended: Ending | None = None  # as if the guest had ended in this way

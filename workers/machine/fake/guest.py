@@ -26,6 +26,7 @@ FILES_LIMIT = 16 * 1024 * 1024
 PR_SET_PDEATHSIG = 1
 MISSING_PROGRAM = 127
 TIMED_OUT = 124
+ENDED = 128 + signal.SIGTERM
 
 
 class Guest:
@@ -87,6 +88,9 @@ class Guest:
         out, err = (keeper.result() for keeper in kept)
         self._remember(out)
         return code, out, err
+
+    def end_commands(self) -> None:
+        self._signal_all(signal.SIGTERM)
 
     def _wait(self, child: subprocess.Popen[bytes], seconds: float) -> int:
         try:

@@ -68,6 +68,8 @@ def _answer(guest: Guest, request: dict[str, Any]) -> dict[str, Any]:
         case "ping":
             if not guest.running:
                 return {"silent": True}
+        case "end":
+            guest.end_commands()
         case "exec":
             code, out, err = guest.execute(request["argv"], request["seconds"], request["limit"])
             return {"code": code, "out": base64.b64encode(out).decode(), "err": base64.b64encode(err).decode()}

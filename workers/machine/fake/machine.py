@@ -2,15 +2,17 @@
 
 import base64
 import math
+import threading
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from workers.machine.driver import Capture, ExecResult, MachineError, MachineState, MachineStatus
+from workers.machine.driver import Capture, Ending, ExecResult, GuestIdentity, MachineError, MachineState, MachineStatus, never
 from workers.machine.fake.capture import capture
 from workers.machine.fake.faults import FakeFaults
-from workers.machine.fake.guest import TIMED_OUT
+from workers.machine.fake.guest import ENDED, TIMED_OUT
 from workers.machine.fake.monitor import NoReply, call
 from workers.machine.process import alive
 from workers.machine.process.kill import kill
@@ -18,6 +20,7 @@ from workers.machine.runtime import process_of
 
 GRACE_SECONDS = 5.0
 INSPECT_SECONDS = 3.0
+IDENTIFY = 'mkdir -p etc && echo "$1" > etc/machine-id && echo "$2" > etc/hostname'
 
 
 class FakeMachine:
@@ -34,8 +37,10 @@ class FakeMachine:
             running = call(self.runtime, "status", INSPECT_SECONDS)["running"]
         except (MachineError, NoReply) as error:
             if not alive.is_held(self.runtime):
-                return MachineStatus(MachineState.DEAD, None, "the process is gone; how it ended is not known.")
+                return MachineStatus(MachineState.DEAD, None, "the process is gone; how it ended is not known.", Ending.UNKNOWN)
             return MachineStatus(MachineState.RUNNING, pid, f"the process lives and its monitor does not answer: {error}")
+        if self._faults.guest_ended is not None:
+            return MachineStatus(MachineState.DEAD, pid, "the guest has ended (fault asked for)", self._faults.guest_ended)
         return MachineStatus(MachineState.RUNNING if running else MachineState.PAUSED, pid)
 
     def ping(self, timeout_seconds: float) -> None:
@@ -45,21 +50,47 @@ class FakeMachine:
                 raise MachineError("guest_silent", "The guest did not answer in time (it is stopped).")
             time.sleep(0.01)
 
-    def greet(self, timeout_seconds: float) -> None:
-        """A fake guest has its host's clock and randomness."""
+    def greet(self, timeout_seconds: float, identity: GuestIdentity | None = None) -> None:
+        """A fake guest has its host's clock and randomness; its files say who it is, as those of a real one do."""
         self.ping(timeout_seconds)
+        if identity is not None:
+            argv = ["sh", "-c", IDENTIFY, "sh", identity.machine_id, identity.hostname]
+            if self.exec(argv, timeout_seconds=timeout_seconds, output_limit=1000).exit_code != 0:
+                raise MachineError("exec_failed", "The guest did not take its identity.")
 
-    def exec(self, argv: Sequence[str], *, timeout_seconds: float, output_limit: int) -> ExecResult:
+    def exec(self, argv: Sequence[str], *, timeout_seconds: float, output_limit: int, cancelled: Callable[[], bool] = never) -> ExecResult:
         if not argv or any("\0" in word for word in argv) or output_limit < 1 or timeout_seconds <= 0:
             raise MachineError("exec_failed", "A command needs a program, no NUL, an output limit and a time limit; nothing ran.")
         began = time.monotonic()
         seconds = math.ceil(timeout_seconds)
-        answer = self._ask("exec", timeout_seconds + GRACE_SECONDS, argv=list(argv), seconds=seconds, limit=output_limit)
+        with self._ended_when(cancelled) as ended:
+            answer = self._ask("exec", timeout_seconds + GRACE_SECONDS, argv=list(argv), seconds=seconds, limit=output_limit)
         duration = time.monotonic() - began
         out, err = base64.b64decode(answer["out"]), base64.b64decode(answer["err"])
         timed_out = answer["code"] == TIMED_OUT and duration >= timeout_seconds
         cut = max(len(out), len(err)) > output_limit
-        return ExecResult(None if timed_out else answer["code"], out[:output_limit], err[:output_limit], cut, timed_out, duration)
+        code, by_us = answer["code"], ended.is_set() and answer["code"] == ENDED
+        return ExecResult(None if timed_out else code, out[:output_limit], err[:output_limit], cut, timed_out, duration, by_us)
+
+    @contextmanager
+    def _ended_when(self, cancelled: Callable[[], bool]) -> Iterator[threading.Event]:
+        """While this is open: the guest's commands are ended once `cancelled` says so, and the event tells that they were."""
+        ended, over = threading.Event(), threading.Event()
+
+        def watch() -> None:
+            while not over.wait(0.02):
+                if cancelled():
+                    ended.set()
+                    self._ask("end", INSPECT_SECONDS)
+                    return
+
+        thread = threading.Thread(target=watch, daemon=True)
+        thread.start()
+        try:
+            yield ended
+        finally:
+            over.set()
+            thread.join()
 
     def capture(self, staging: Path, *, continue_after: bool = True) -> Capture:
         if self._process is None or not alive.is_held(self.runtime):

@@ -2,7 +2,7 @@
 
 Bit 63 of a pagemap entry: present; 62: swapped; 61: the page belongs to a file. A page of a private file mapping
 that was written became an anonymous one: present or swapped, and not of a file. The kernel gives these bits (not the frame numbers) to any
-process that may trace the other.
+process that may trace the other. Where the kernel can look for such pages itself (scan.py) it is asked to.
 """
 
 import os
@@ -12,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from workers.machine.driver import PAGE_BYTES, MachineError
+from workers.machine.memory import scan
 from workers.machine.memory.mapping import Segment
 
 ENTRY_BYTES = 8
@@ -21,7 +22,21 @@ OF_FILE = np.uint64(1 << 61)
 
 
 def written_pages(pagemap_fd: int, segments: Iterable[Segment]) -> npt.NDArray[np.int64]:
-    """Page numbers within the image, ascending. Reads the table in bounded chunks; the result grows with what was written only."""
+    """Page numbers within the image, ascending. Raises `capture_failed`, also for a process that is ending."""
+    return _scanned(pagemap_fd, segments) if scan.offered() else _read(pagemap_fd, segments)
+
+
+def _scanned(pagemap_fd: int, segments: Iterable[Segment]) -> npt.NDArray[np.int64]:
+    parts: list[npt.NDArray[np.int64]] = [np.empty(0, dtype=np.int64)]
+    for segment in segments:
+        parts += [scan.pages_of_runs(runs, segment) for runs in scan.scanned_runs(pagemap_fd, segment)]
+        # Of a process without its memory the plain table is empty, and a scan finds nothing: it had it to the end of the scan.
+        _read_entries(pagemap_fd, np.empty(1, dtype=np.uint64), segment.address // PAGE_BYTES)
+    return np.concatenate(parts)
+
+
+def _read(pagemap_fd: int, segments: Iterable[Segment]) -> npt.NDArray[np.int64]:
+    """Reads the table in bounded chunks; the result grows with what was written only."""
     parts: list[npt.NDArray[np.int64]] = [np.empty(0, dtype=np.int64)]
     buffer = np.empty(CHUNK_ENTRIES, dtype=np.uint64)
     for segment in segments:

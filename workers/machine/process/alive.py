@@ -44,6 +44,26 @@ def is_held(runtime: Path) -> bool:
         os.close(fd)
 
 
+def has_open(pid: int, runtime: Path) -> bool:
+    """Whether that process has the lock file open: whoever holds the lock does."""
+    try:
+        lock = os.stat(runtime / LOCK_NAME)
+        for name in os.listdir(f"/proc/{pid}/fd"):
+            found = _stat(f"/proc/{pid}/fd/{name}")
+            if found is not None and (found.st_dev, found.st_ino) == (lock.st_dev, lock.st_ino):
+                return True
+    except OSError:
+        return False
+    return False
+
+
+def _stat(path: str) -> os.stat_result | None:
+    try:
+        return os.stat(path)
+    except OSError:
+        return None
+
+
 def wait_until_free(runtime: Path, timeout_seconds: float) -> bool:
     """True once the lock is free, False if it is still held after the time."""
     deadline = time.monotonic() + timeout_seconds

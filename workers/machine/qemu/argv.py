@@ -7,6 +7,7 @@ from pathlib import Path
 
 from workers.machine.driver import GuestImage, MachineSpec
 from workers.machine.qemu.binary import QemuBinary
+from workers.machine.qemu.platform import Platform, platform_of
 from workers.machine.runtime import PID_NAME
 
 OPERATIONS_SOCKET = "operations.sock"
@@ -15,19 +16,22 @@ GUEST_SOCKET = "guest.sock"
 GUEST_CHARDEV = "guest"
 CONSOLE_ID = "console"
 CONSOLE_BYTES = 64 * 1024
+TERMINAL_SOCKET = "terminal.sock"
+TERMINAL_CHARDEV = "terminal"
 DISK_DEVICE = "disk0"
 SANDBOX = "on,obsolete=deny,elevateprivileges=deny,spawn=deny,resourcecontrol=deny"
 
+# Of every machine; platform.py adds what an architecture has beside them. A device with a ROM belongs into the firmware digest as well.
 # No balloon and no free page reporting: MADV_DONTNEED on a private file mapping brings the image's old bytes back.
 DEVICES: tuple[Mapping[str, object], ...] = (
-    {"driver": "vmgenid", "guid": "auto", "id": "genid0"},  # QEMU draws a new id for every process: the guest reseeds after a resume
     {"driver": "virtio-rng-pci", "rng": "rng0", "id": "vrng0"},
     {"driver": "virtio-serial-pci", "id": "vserial0"},
     {"driver": "virtserialport", "bus": "vserial0.0", "chardev": GUEST_CHARDEV, "name": "org.qemu.guest_agent.0", "id": "guest0"},
+    # The terminal is a console and not a plain port: QEMU drops what nobody reads, where a plain port would make the guest wait.
+    {"driver": "virtconsole", "bus": "vserial0.0", "chardev": TERMINAL_CHARDEV, "name": "org.keepstate.terminal", "id": "terminal0"},
 )
 # An error of the host's disk is the guest's I/O error; QEMU's default would stop the machine without a word.
 DISK: Mapping[str, object] = {"driver": "virtio-blk-pci", "id": DISK_DEVICE, "werror": "report", "rerror": "report"}
-GLOBALS = ("ICH9-LPC.disable_s3=1", "ICH9-LPC.disable_s4=1")
 
 
 @dataclass(frozen=True)
@@ -37,10 +41,6 @@ class Accelerator:
     @property
     def option(self) -> str:
         return "kvm" if self.name == "kvm" else "tcg,thread=multi"
-
-    @property
-    def cpu(self) -> str:
-        return "host" if self.name == "kvm" else "max"
 
 
 @dataclass(frozen=True)
@@ -62,15 +62,17 @@ def command_line(
     incoming: bool,
 ) -> list[str]:
     """Equal at boot and at resume but for the paths and `-incoming`. The process starts stopped and runs in the runtime directory."""
+    platform = platform_of(image.architecture)
     argv = [str(qemu.path), "-nodefaults", "-no-user-config", "-display", "none", "-S", "-sandbox", SANDBOX]
-    argv += ["-machine", f"{qemu.machine_type},memory-backend=memory,dump-guest-core=off", "-accel", accelerator.option]
-    argv += ["-cpu", accelerator.cpu, "-smp", str(spec.cpus), "-m", f"{spec.memory_bytes // (1 << 20)}M"]
+    machine = platform.machine(qemu.machine_type)
+    argv += ["-machine", f"{machine},memory-backend=memory,dump-guest-core=off", "-accel", accelerator.option]
+    argv += ["-cpu", platform.cpu(accelerator.name), "-smp", str(spec.cpus), "-m", f"{spec.memory_bytes // (1 << 20)}M"]
     argv += ["-object", json.dumps(memory_backend(qemu, memory, spec.memory_bytes))]
     # absolute, for the process has another working directory than we have
     argv += ["-kernel", str(image.kernel.absolute()), "-initrd", str(image.initrd.absolute()), "-append", image.command_line]
     # A guest that ends (shut down, reset, panicked) leaves a stopped process that can still say why and show its console.
     argv += ["-no-reboot", "-no-shutdown", "-pidfile", PID_NAME]
-    argv += [*_channels(), *_devices(disk)]
+    argv += [*_channels(), *_devices(platform, disk)]
     if incoming:  # the device file is written without a configuration section, so none may be expected
         argv += ["-incoming", "defer", "-global", "migration.send-configuration=off"]
     return argv
@@ -89,26 +91,29 @@ def memory_backend(qemu: QemuBinary, memory: Path, memory_bytes: int) -> dict[st
     return backend
 
 
-def device_layout(with_disk: bool) -> str:
+def device_layout(architecture: str, with_disk: bool) -> str:
     """The guest-visible devices as one line: equal lines, equal layouts."""
-    devices = [*DEVICES, DISK] if with_disk else list(DEVICES)
-    return ";".join([*(json.dumps(device, sort_keys=True, separators=(",", ":")) for device in devices), *GLOBALS, "isa-serial"])
+    platform = platform_of(architecture)
+    devices = [*platform.devices, *DEVICES, *([DISK] if with_disk else [])]
+    shown = (json.dumps(device, sort_keys=True, separators=(",", ":")) for device in devices)
+    return ";".join([*shown, *platform.globals, platform.serial])
 
 
 def _channels() -> list[str]:
     """The console goes to a ring in QEMU's memory: a guest can print for ever and neither fills a disk nor waits for a reader."""
     argv = ["-chardev", f"ringbuf,id={CONSOLE_ID},size={CONSOLE_BYTES}", "-serial", f"chardev:{CONSOLE_ID}"]
-    argv += ["-chardev", f"socket,id={GUEST_CHARDEV},path={GUEST_SOCKET},server=on,wait=off"]
+    for name, path in ((GUEST_CHARDEV, GUEST_SOCKET), (TERMINAL_CHARDEV, TERMINAL_SOCKET)):
+        argv += ["-chardev", f"socket,id={name},path={path},server=on,wait=off"]
     for name, path in (("operations", OPERATIONS_SOCKET), ("inspection", INSPECTION_SOCKET)):
         argv += ["-chardev", f"socket,id={name},path={path},server=on,wait=off", "-mon", f"chardev={name},mode=control"]
     return argv
 
 
-def _devices(disk: DiskChain | None) -> list[str]:
+def _devices(platform: Platform, disk: DiskChain | None) -> list[str]:
     argv = ["-object", "rng-random,id=rng0,filename=/dev/urandom"]
-    for setting in GLOBALS:
+    for setting in platform.globals:
         argv += ["-global", setting]
-    for device in DEVICES:
+    for device in (*platform.devices, *DEVICES):
         argv += ["-device", json.dumps(device)]
     if disk is not None:
         argv += [*_json_options("-blockdev", disk.nodes), "-device", json.dumps({**DISK, "drive": disk.top})]

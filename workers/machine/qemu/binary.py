@@ -1,6 +1,5 @@
 """The QEMU binary: where it is and what it can do, asked of the binary itself and never derived from its version number."""
 
-import re
 import shutil
 import subprocess
 from collections.abc import Sequence
@@ -10,18 +9,17 @@ from pathlib import Path
 
 from workers.machine.digests import FileVersion, file_sha256, file_version
 from workers.machine.driver import MachineError
+from workers.machine.qemu.platform import PLATFORMS, platform_of
 
-BINARIES = {"x86_64": "qemu-system-x86_64"}
-PACKAGES = {"qemu-system-x86_64": "qemu-system-x86", "qemu-img": "qemu-utils"}
+PACKAGES = {"qemu-img": "qemu-utils", **{platform.program: platform.package for platform in PLATFORMS.values()}}
 PROBE_SECONDS = 20.0
-MACHINE_PATTERN = re.compile(r"^pc-q35-(\d+)\.(\d+)\s", re.MULTILINE)
 
 
 @dataclass(frozen=True)
 class QemuBinary:
     path: Path
     sha256: str
-    machine_type: str  # the newest versioned q35
+    machine_type: str  # the newest versioned one of its platform
     private_readonly_memory: bool  # memory-backend-file has `rom`: the image is opened read-only and still mapped writable
     data_directories: tuple[Path, ...]
 
@@ -35,23 +33,21 @@ def find_program(name: str) -> Path:
 
 def find_qemu(architecture: str) -> QemuBinary:
     """Raises `hypervisor_missing` for an architecture without a driver or a binary that is absent or does not answer."""
-    name = BINARIES.get(architecture)
-    if name is None:
-        raise MachineError("hypervisor_missing", f"No machine driver for {architecture}; this one runs {', '.join(sorted(BINARIES))}.")
-    path = find_program(name)
-    return _probe(path, file_version(path))
+    platform = platform_of(architecture)
+    path = find_program(platform.program)
+    return _probe(path, file_version(path), platform.architecture)
 
 
 @lru_cache(maxsize=8)
-def _probe(path: Path, _version: FileVersion) -> QemuBinary:
-    versions = MACHINE_PATTERN.findall(_ask(path, "-machine", "help"))
-    if not versions:
-        raise MachineError("hypervisor_missing", f"{path} offers no versioned q35 machine type.")
-    major, minor = max((int(major), int(minor)) for major, minor in versions)
+def _probe(path: Path, _version: FileVersion, architecture: str) -> QemuBinary:
+    platform = platform_of(architecture)
+    machine_type = platform.newest_machine_type(_ask(path, "-machine", "help"))
+    if machine_type is None:
+        raise MachineError("hypervisor_missing", f"{path} offers no versioned machine type of the family {platform.machine_family}.")
     return QemuBinary(
         path=path,
         sha256=file_sha256(path),
-        machine_type=f"pc-q35-{major}.{minor}",
+        machine_type=machine_type,
         private_readonly_memory="rom=<" in _ask(path, "-object", "memory-backend-file,help"),
         data_directories=tuple(Path(line).resolve() for line in _ask(path, "-L", "help").splitlines() if line),
     )

@@ -4,27 +4,38 @@ import time
 from pathlib import Path
 
 from workers.machine.driver import GuestImage, MachineError, MachineSpec
+from workers.machine.process.isolation import Isolation
+from workers.machine.process.uids import give
 from workers.machine.qemu.argv import INSPECTION_SOCKET, OPERATIONS_SOCKET, Accelerator, command_line
 from workers.machine.qemu.binary import QemuBinary
 from workers.machine.qemu.disk import starting_chain
 from workers.machine.qemu.guest import converse
 from workers.machine.qemu.monitor import Monitor, wait_for_monitor
-from workers.machine.qemu.start import check_parts, record_of, starting
+from workers.machine.qemu.start import check_parts, needs_of, record_of, starting
 
 MEMORY_NAME = "memory.img"
 
 
-def boot(runtime: Path, qemu: QemuBinary, accelerator: Accelerator, spec: MachineSpec, image: GuestImage, timeout_seconds: float) -> None:
+def boot(
+    runtime: Path,
+    qemu: QemuBinary,
+    accelerator: Accelerator,
+    spec: MachineSpec,
+    image: GuestImage,
+    timeout_seconds: float,
+    isolation: Isolation,
+) -> None:
     """The contract's `boot`: on return the machine of `runtime` runs and its guest has answered."""
     deadline = time.monotonic() + timeout_seconds
     check_parts(spec, image, "boot_failed")
-    with starting(runtime, "boot_failed") as start:
+    with starting(runtime, "boot_failed", isolation) as start:
         memory = runtime / MEMORY_NAME
         with open(memory, "xb") as file:
             file.truncate(spec.memory_bytes)
+        give(memory)
         disk = starting_chain(runtime, image, None, "boot_failed")
         argv = command_line(qemu, accelerator, spec, image, memory.resolve(), disk, incoming=False)
-        start.launch(argv, record_of(spec, image, memory.resolve()))
+        start.launch(argv, record_of(spec, image, memory.resolve()), needs_of(qemu, accelerator, image, memory.resolve(), None))
         with wait_for_monitor(runtime, OPERATIONS_SOCKET, deadline) as monitor:
             monitor.call("cont")
         converse(runtime, deadline, lambda _: None, lambda: _check_still_booting(runtime))  # a guest that synchronises has answered

@@ -3,7 +3,8 @@
     prepare: room, next overlay, buffer, files | guest channel still | stop, device state, disk snapshot, written pages, continue
 
 Devices, disk and memory are one moment because between the stop and the end nothing may change the guest: its processors stand still,
-QEMU has drained the disk, and the guest channel is held, for a byte sent to a stopped guest is written into its memory all the same.
+QEMU has drained the disk, and the guest channel and the terminal are held, for a byte sent to a stopped guest is written into its memory
+all the same.
 A failure sets the machine going again. A snapshot that was taken before it stays in the chain, where the next capture finds it.
 """
 
@@ -22,15 +23,19 @@ from workers import crash
 from workers.machine.driver import Capture, MachineError
 from workers.machine.qemu.argv import INSPECTION_SOCKET, OPERATIONS_SOCKET
 from workers.machine.qemu.capture_memory import Subject, WrittenMemory, open_memory
+from workers.machine.qemu.descriptors import receiving
 from workers.machine.qemu.disk import NextOverlay, add_next_overlay, live_overlays, remove_unused_overlay
+from workers.machine.qemu.guest_freeze import held_still
 from workers.machine.qemu.guest_hold import still
 from workers.machine.qemu.monitor import Monitor, MonitorError, MonitorSilent, as_machine_error
+from workers.machine.qemu.terminal import terminal_still
 from workers.machine.qemu.vcpus import run_vcpus, stop_vcpus
 
 QUIET_SECONDS = 15.0
 SAVE_DEVICES_SECONDS = 60.0
 ALMOST_FULL_BYTES = 1024 * 1024
 PAGES_NAME, DEVICES_NAME = "pages", "devices"
+DEVICES_BYTES = 64 * 1024 * 1024  # a fraction of one MiB, as a rule
 
 
 @dataclass
@@ -48,14 +53,18 @@ class _Clock:
             self.parts[name] = time.perf_counter() - began
 
 
-def capture(subject: Subject, staging: Path, continue_after: bool) -> Capture:
-    """The contract's `capture`. What it wrote into `staging` is removed again if it fails."""
+def capture(subject: Subject, staging: Path, continue_after: bool, *, hold_programs: bool = False) -> Capture:
+    """The contract's `capture`. What it wrote into `staging` is removed again if it fails.
+
+    `hold_programs`: the guest's programs stand still from before the stopped window until they are greeted, or go on after it.
+    """
     if not staging.is_dir() or any(staging.iterdir()):
         raise MachineError("capture_failed", f"{staging} is not an empty directory. Nothing was saved and the machine was not stopped.")
     clock = _Clock()
     try:
         with Monitor(subject.runtime, OPERATIONS_SOCKET) as monitor:
-            overlays, pages = _capture(monitor, subject, staging, continue_after, clock)
+            overlays, pages = _capture(monitor, subject, staging, continue_after, clock, hold_programs)
+        _require_bounded(staging / DEVICES_NAME)
     except (MonitorError, MonitorSilent, OSError, MachineError) as error:
         for name in (PAGES_NAME, DEVICES_NAME):
             (staging / name).unlink(missing_ok=True)
@@ -72,8 +81,14 @@ def capture(subject: Subject, staging: Path, continue_after: bool) -> Capture:
     )
 
 
+def _require_bounded(devices: Path) -> None:
+    """The device state is read whole into memory, and a QEMU that its guest has taken over writes what it likes."""
+    if devices.stat().st_size > DEVICES_BYTES:
+        raise MachineError("capture_failed", f"QEMU wrote a device state of more than {DEVICES_BYTES >> 20} MiB; nothing was saved.")
+
+
 def _capture(
-    monitor: Monitor, subject: Subject, staging: Path, continue_after: bool, clock: _Clock
+    monitor: Monitor, subject: Subject, staging: Path, continue_after: bool, clock: _Clock, hold_programs: bool
 ) -> tuple[list[Path], npt.NDArray[np.int64]]:
     """(frozen overlays, written pages)"""
     was_running = monitor.status() == "running"
@@ -81,11 +96,15 @@ def _capture(
     with ExitStack() as stack:
         memory = stack.enter_context(open_memory(subject, staging / PAGES_NAME))
         memory.reserve(staging, subject.runtime)
+        devices = stack.enter_context(receiving(monitor, staging / DEVICES_NAME))
         following = add_next_overlay(monitor, subject.runtime, subject.disk_bytes or 0, overlays) if overlays else None
         try:
             crash.reach("overlay_prepared")
-            stack.enter_context(still(monitor, subject.runtime, time.monotonic() + QUIET_SECONDS, guest_runs=was_running))
-            pages = _stopped_window(monitor, memory, following, (staging / DEVICES_NAME).resolve(), clock)
+            stack.enter_context(terminal_still(monitor, subject.runtime, time.monotonic() + QUIET_SECONDS))
+            guest = stack.enter_context(still(monitor, subject.runtime, time.monotonic() + QUIET_SECONDS, guest_runs=was_running))
+            if hold_programs:
+                stack.enter_context(held_still(monitor, subject.runtime, guest))
+            pages = _stopped_window(monitor, memory, following, devices, clock)
             with clock.part("continue"):
                 if continue_after:
                     run_vcpus(monitor)
@@ -98,14 +117,14 @@ def _capture(
 
 
 def _stopped_window(
-    monitor: Monitor, memory: WrittenMemory, following: NextOverlay | None, devices: Path, clock: _Clock
+    monitor: Monitor, memory: WrittenMemory, following: NextOverlay | None, devices: str, clock: _Clock
 ) -> npt.NDArray[np.int64]:
     """Everything of the moment. On return the virtual CPUs stand still."""
     with clock.part("stop"):
         stop_vcpus(monitor)
     crash.reach("stopped")
     with clock.part("devices"):
-        monitor.call("xen-save-devices-state", {"filename": str(devices), "live": False}, SAVE_DEVICES_SECONDS)
+        monitor.call("xen-save-devices-state", {"filename": devices, "live": False}, SAVE_DEVICES_SECONDS)
     crash.reach("devices_saved")
     with clock.part("disk"):
         if following is not None:

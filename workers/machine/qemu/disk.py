@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from workers.machine.driver import GuestImage, MachineError
+from workers.machine.process.uids import give
 from workers.machine.qemu.argv import DISK_DEVICE, DiskChain
 from workers.machine.qemu.binary import find_program, run_bounded
 from workers.machine.qemu.monitor import Monitor, MonitorError
@@ -29,6 +30,14 @@ def overlay_name(number: int) -> str:
     return f"overlay-{number}.qcow2"
 
 
+def number_of(overlay: Path) -> int:
+    """Prerequisite: the file has an overlay's name."""
+    match = OVERLAY_NAME.match(overlay.name)
+    if match is None:
+        raise ValueError(f"{overlay.name} is no overlay")
+    return int(match[1])
+
+
 def create_overlay(path: Path, backing: Path, backing_format: str, disk_bytes: int, failure_code: str) -> None:
     """An empty overlay. The backing name in its header is for people and tools: QEMU is always told the chain itself. Raises
     `failure_code`, `no_space`.
@@ -37,6 +46,7 @@ def create_overlay(path: Path, backing: Path, backing_format: str, disk_bytes: i
     argv += ["-F", backing_format, "-b", str(backing), str(path), str(disk_bytes)]
     try:
         run_bounded(argv, failure_code, CREATE_SECONDS)
+        give(path)
     except BaseException:
         path.unlink(missing_ok=True)
         raise
@@ -76,14 +86,14 @@ def live_overlays(monitor: Monitor, runtime: Path) -> list[Path]:
     layer = ours[0]["inserted"]["image"]
     found: list[Path] = []
     while layer is not None:
-        path = runtime / _file_name_of(layer)
+        path = runtime / file_name_of(layer)
         if path.parent == runtime and OVERLAY_NAME.match(path.name):
             found.append(path)
         layer = layer.get("backing-image")
     return found[::-1]
 
 
-def _file_name_of(layer: Mapping[str, str]) -> str:
+def file_name_of(layer: Mapping[str, str]) -> str:
     """A node whose options QEMU cannot write as a plain name is shown as `json:{...}`."""
     name = layer["filename"]
     if not name.startswith("json:"):
@@ -109,12 +119,13 @@ class NextOverlay:
 def add_next_overlay(monitor: Monitor, runtime: Path, image_bytes: int, live: list[Path]) -> NextOverlay:
     """Create the overlay that the next snapshot switches to and make it known to QEMU; the guest notices nothing.
 
-    What an earlier capture prepared and never used is taken away first. `live` as `live_overlays` gave it, not empty.
+    What an earlier capture prepared and never used is taken away first. `live` as `live_overlays`
+    gave it, not empty.
     """
-    number_of = {path: int(match[1]) for path in runtime.iterdir() if (match := OVERLAY_NAME.match(path.name))}
-    for path in set(number_of) - set(live):
-        remove_unused_overlay(monitor, runtime, number_of[path])
-    top = number_of[live[-1]]
+    unused = {path for path in runtime.iterdir() if OVERLAY_NAME.match(path.name)} - set(live)
+    for path in sorted(unused, key=number_of, reverse=True):  # QEMU lets go of none that another one lies over
+        remove_unused_overlay(monitor, runtime, number_of(path))
+    top = number_of(live[-1])
     create_overlay(runtime / overlay_name(top + 1), Path(live[-1].name), "qcow2", image_bytes, "capture_failed")
     monitor.call("blockdev-add", overlay_node(top + 1, backing=None))
     return NextOverlay(top + 1, node_name(top))

@@ -72,15 +72,15 @@ def open_before_resume(monitor: Monitor, runtime: Path) -> HeldChannel:
 
 
 @contextmanager
-def still(monitor: Monitor, runtime: Path, deadline: float, guest_runs: bool) -> Iterator[None]:
-    """Nothing is on its way to or from the guest, and nobody sends anything, until this is left. Raises `guest_silent`, `machine_dead`,
-    `capture_failed`.
+def still(monitor: Monitor, runtime: Path, deadline: float, guest_runs: bool) -> Iterator[GuestConnection | None]:
+    """Nothing is on its way to or from the guest, and nobody sends anything, until this is left; but for the caller, on the connection that
+    it gets where the guest answers. Raises `guest_silent`, `machine_dead`, `capture_failed`.
     """
     with lock_channel(runtime, deadline):
         sock = _synchronised(runtime) if guest_runs else None
         try:
             _wait_until(monitor, connected=sock is not None)
-            yield
+            yield None if sock is None else GuestConnection(sock)
         finally:
             if sock is not None:
                 sock.close()

@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from workers.machine.driver import Capture, ExecResult, MachineError, MachineState, MachineStatus
+from workers.machine.driver import Capture, Ending, ExecResult, GuestIdentity, MachineError, MachineState, MachineStatus, never
 from workers.machine.process import alive
 from workers.machine.process.kill import kill
 from workers.machine.qemu.argv import INSPECTION_SOCKET, OPERATIONS_SOCKET
@@ -16,12 +16,21 @@ from workers.machine.qemu.guest import converse
 from workers.machine.qemu.guest_channel import GuestConnection
 from workers.machine.qemu.guest_clock import set_guest_clock
 from workers.machine.qemu.guest_exec import execute
+from workers.machine.qemu.guest_freeze import is_marked, set_going
 from workers.machine.qemu.guest_hold import HeldChannel
+from workers.machine.qemu.guest_identity import give_identity
+from workers.machine.qemu.guest_script import run_script
+from workers.machine.qemu.guest_seed import reseed
 from workers.machine.qemu.monitor import Monitor, MonitorError, MonitorSilent, as_machine_error
-from workers.machine.qemu.vcpus import ENDED, run_vcpus, stop_vcpus
+from workers.machine.qemu.platform import platform_of
+from workers.machine.qemu.terminal import TerminalLine
+from workers.machine.qemu.vcpus import ENDED, ENDINGS, run_vcpus, stop_vcpus
 from workers.machine.runtime import process_of
+from workers.machine.script import ScriptResult
 
 INSPECT_SECONDS = 3.0
+GOING_SECONDS = 20.0  # a guest's programs that a save which died has left frozen
+PANIC = "Kernel panic - not syncing"
 
 
 class QemuMachine:
@@ -32,30 +41,53 @@ class QemuMachine:
         self._held = held
         self._record = record
         self._process = process_of(runtime, record)
+        self._platform = platform_of(str(record.get("architecture", "x86_64")))
 
     def inspect(self) -> MachineStatus:
         pid = self._process.pid if self._process else None
         if not alive.is_held(self.runtime):
-            return MachineStatus(MachineState.DEAD, None, self._how_it_ended())
+            return MachineStatus(MachineState.DEAD, None, self._how_it_ended(), Ending.UNKNOWN)
         try:
             with Monitor(self.runtime, INSPECTION_SOCKET, INSPECT_SECONDS) as monitor:
                 return self._status(monitor, pid)
         except (MonitorError, MonitorSilent, OSError) as error:
             if not alive.is_held(self.runtime):
-                return MachineStatus(MachineState.DEAD, None, self._how_it_ended())
+                return MachineStatus(MachineState.DEAD, None, self._how_it_ended(), Ending.UNKNOWN)
             return MachineStatus(MachineState.RUNNING, pid, f"the process lives and its monitor does not answer: {error}")
 
     def ping(self, timeout_seconds: float) -> None:
         self._converse(timeout_seconds, lambda _connection, _deadline: None)  # a guest that synchronises has answered
 
-    def greet(self, timeout_seconds: float) -> None:
-        """The synchronisation drops the stale bytes; vmgenid has reseeded the kernel's generator by itself."""
-        self._converse(timeout_seconds, set_guest_clock)
+    def greet(self, timeout_seconds: float, identity: GuestIdentity | None = None) -> None:
+        """The synchronisation drops the stale bytes. Without a vmgenid that has reseeded the generator, programs are held until it is done."""
 
-    def exec(self, argv: Sequence[str], *, timeout_seconds: float, output_limit: int) -> ExecResult:
+        def say(connection: GuestConnection, deadline: float) -> None:
+            if not self._platform.tells_of_clones:
+                reseed(connection, deadline)
+            if identity is not None:
+                give_identity(connection, identity, deadline)
+            set_guest_clock(connection, deadline)
+            if not self._platform.tells_of_clones:
+                set_going(self.runtime, connection, deadline, only_frozen=identity is not None)
+
+        self._converse(timeout_seconds, say)
+
+    def exec(
+        self, argv: Sequence[str], *, timeout_seconds: float, output_limit: int, cancelled: Callable[[], bool] = never
+    ) -> ExecResult:
         self._require_guest()
         self._drop_held()
-        return execute(self.runtime, argv, timeout_seconds, output_limit, self._require_guest)
+        return execute(self.runtime, argv, timeout_seconds, output_limit, self._require_guest, cancelled)
+
+    def script(
+        self, script: str, arguments: Sequence[str], *, data: bytes = b"", timeout_seconds: float, output_limit: int
+    ) -> ScriptResult:
+        self._require_guest()
+        self._drop_held()
+        return run_script(self.runtime, script, arguments, data, timeout_seconds, output_limit, self._require_guest)
+
+    def terminal(self) -> TerminalLine:
+        return TerminalLine(self.runtime)
 
     def capture(self, staging: Path, *, continue_after: bool = True) -> Capture:
         if self._process is None or not alive.is_held(self.runtime):
@@ -65,13 +97,15 @@ class QemuMachine:
             self.runtime, self._process.pid, Path(self._record["memory"]), self._record["memory_inode"],
             self._record["memory_bytes"], self._record["disk_bytes"], Path(self._record["disk"]) if self._record["disk"] else None,
         )  # fmt: skip
-        return capture(subject, staging, continue_after)
+        return capture(subject, staging, continue_after, hold_programs=not self._platform.tells_of_clones)
 
     def stop(self) -> None:
         self._operate(stop_vcpus, "The machine could not be stopped")
 
     def run(self) -> None:
         self._operate(run_vcpus, "The machine could not be set running")
+        if is_marked(self.runtime):
+            self._converse(GOING_SECONDS, lambda connection, deadline: set_going(self.runtime, connection, deadline))
 
     def kill(self) -> None:
         self._drop_held()
@@ -87,7 +121,7 @@ class QemuMachine:
     def _status(self, monitor: Monitor, pid: int | None) -> MachineStatus:
         status = monitor.status()
         if status in ENDED:
-            return MachineStatus(MachineState.DEAD, pid, f"{ENDED[status]}. {_ends(console_tail(monitor, self.runtime))}")
+            return _dead(status, pid, console_tail(monitor, self.runtime))
         if status == "running":
             return MachineStatus(MachineState.RUNNING, pid)
         return MachineStatus(MachineState.PAUSED, pid, None if status in ("paused", "prelaunch") else f"QEMU's state is {status}")
@@ -117,6 +151,13 @@ class QemuMachine:
         status = self.inspect()
         if status.state is MachineState.DEAD:
             raise MachineError("machine_dead", f"The guest cannot answer: {status.reason}")
+
+
+def _dead(status: str, pid: int | None, console: str) -> MachineStatus:
+    """Our guests' kernels restart after a panic, which stops the machine as a shutdown does: their last line tells the two apart."""
+    panicked = status == "shutdown" and PANIC in console
+    told = "guest-panicked" if panicked else status
+    return MachineStatus(MachineState.DEAD, pid, f"{ENDED[told]}. {_ends(console)}", ENDINGS[told])
 
 
 def _ends(console: str) -> str:

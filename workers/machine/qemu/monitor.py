@@ -71,6 +71,14 @@ class Monitor:
         self._client.send_fd_scm(fd)
         self.call("getfd", {"fdname": name})
 
+    def add_descriptor(self, fd: int) -> int:
+        """Give QEMU a copy of an open file (`add-fd`), which commands then name `/dev/fdset/<the number returned>`."""
+        self._client.send_fd_scm(fd)
+        answer = self.call("add-fd")
+        if not isinstance(answer, dict):
+            raise MonitorError("the monitor's answer to add-fd makes no sense")
+        return int(answer["fdset-id"])
+
     def status(self) -> str:
         answer = self.call("query-status")
         return str(answer["status"]) if isinstance(answer, dict) else "unknown"

@@ -5,12 +5,13 @@ import time
 from pathlib import Path
 
 from workers.machine.driver import GuestImage, MachineError, MachineSpec, SavedState
+from workers.machine.process.isolation import Isolation
 from workers.machine.qemu.argv import OPERATIONS_SOCKET, Accelerator, command_line
 from workers.machine.qemu.binary import QemuBinary
 from workers.machine.qemu.disk import starting_chain
 from workers.machine.qemu.guest_hold import HeldChannel, open_before_resume
 from workers.machine.qemu.monitor import Monitor, wait_for_monitor
-from workers.machine.qemu.start import check_parts, record_of, starting
+from workers.machine.qemu.start import check_parts, needs_of, record_of, starting
 
 POLL_SECONDS = 0.002
 
@@ -23,6 +24,7 @@ def resume(
     image: GuestImage,
     saved: SavedState,
     timeout_seconds: float,
+    isolation: Isolation,
 ) -> HeldChannel:
     """The contract's `resume`: on return the machine of `runtime` holds the saved moment and its virtual CPUs have not run.
 
@@ -31,11 +33,12 @@ def resume(
     deadline = time.monotonic() + timeout_seconds
     check_parts(spec, image, "resume_failed")
     _check_saved(spec, image, saved)
-    with starting(runtime, "resume_failed") as start:
-        disk = starting_chain(runtime, image, saved.disk.resolve() if saved.disk else None, "resume_failed")
+    with starting(runtime, "resume_failed", isolation) as start:
+        saved_disk = saved.disk.resolve() if saved.disk else None
+        disk = starting_chain(runtime, image, saved_disk, "resume_failed")
         memory = saved.memory.resolve()
         argv = command_line(qemu, accelerator, spec, image, memory, disk, incoming=True)
-        start.launch(argv, record_of(spec, image, memory, saved.disk.resolve() if saved.disk else None))
+        start.launch(argv, record_of(spec, image, memory, saved_disk), needs_of(qemu, accelerator, image, memory, saved_disk))
         with wait_for_monitor(runtime, OPERATIONS_SOCKET, deadline) as monitor:
             channel = open_before_resume(monitor, runtime)
             try:

@@ -7,40 +7,64 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from workers.machine.driver import GuestImage, MachineError, MachineSpec
-from workers.machine.process import identity, spawn
+from workers.machine.process import cgroup, identity, spawn
+from workers.machine.process.isolation import Isolation
 from workers.machine.process.kill import kill
-from workers.machine.qemu.argv import INSPECTION_SOCKET
+from workers.machine.process.uids import NoneFree, TakenId, give
+from workers.machine.qemu.argv import INSPECTION_SOCKET, Accelerator
+from workers.machine.qemu.binary import QemuBinary
+from workers.machine.qemu.confine import Needs, confined, take
 from workers.machine.qemu.console import console_tail, plain
 from workers.machine.qemu.monitor import Monitor, MonitorError, MonitorSilent
-from workers.machine.runtime import claim, discard, write_record
+from workers.machine.qemu.sockets import passed
+from workers.machine.runtime import PID_NAME, claim, discard, write_record
 
 DRIVER_NAME = "qemu"
 STDERR_BYTES = 64 * 1024
 LAST_WORDS_SECONDS = 2.0
+FILE_MARGIN_BYTES = 256 * 1024 * 1024  # beyond the disk's size: an overlay's tables, the device state
 
 
 class Start:
     """A start under way: the claimed directory, its lock until the process has it, and the end of the process's error stream."""
 
-    def __init__(self, runtime: Path, lock_fd: int):
-        self.runtime = runtime
+    def __init__(self, runtime: Path, lock_fd: int, isolation: Isolation):
+        self.runtime, self._isolation = runtime, isolation
         self._lock_fd: int | None = lock_fd
+        self._user: TakenId | None = None
         self._process: identity.ProcessIdentity | None = None
         self._stderr, self._stderr_writer = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
 
-    def launch(self, argv: Sequence[str], record: Mapping[str, object]) -> None:
+    def take_user(self) -> None:
+        """Before anything is made in the directory: whose it will be. Raises RuntimeError, NoneFree, OSError."""
+        self._user = take(self.runtime, self._isolation)
+
+    def launch(self, argv: Sequence[str], record: Mapping[str, object], needs: Needs) -> None:
         """Record what is about to live here, start it, then record which process it is. Raises OSError.
 
         The process's errors are read only if the start fails. Afterwards nobody listens and QEMU, which ignores SIGPIPE, loses what it
-        says:
-        a file could be filled by a guest that provokes warnings.
+        says: a file could be filled by a guest that provokes warnings.
         """
-        assert self._lock_fd is not None
         write_record(self.runtime, {**record, "driver": DRIVER_NAME})
-        pid = spawn.spawn(argv, self.runtime, self._lock_fd, self._stderr_writer)
-        self._close_lock()
+        (self.runtime / PID_NAME).touch(mode=0o600)
+        give(self.runtime / PID_NAME)
+        with passed(argv, self.runtime) as (words, sockets):
+            pid = self._spawn(words, record, needs, sockets)
+        self._close_locks()
         self._process = identity.identify(pid)
+        if self._isolation.cgroup is not None:
+            memory_bytes = int(str(record["memory_bytes"]))
+            cgroup.enclose(self._isolation.cgroup, self.runtime.name, pid, memory_bytes, emulated=not needs.kvm)
         write_record(self.runtime, {**record, "driver": DRIVER_NAME, "process": self._process and self._process.as_record()})
+
+    def _spawn(self, argv: Sequence[str], record: Mapping[str, object], needs: Needs, sockets: tuple[int, ...]) -> int:
+        assert self._lock_fd is not None
+        disk_bytes = int(str(record["disk_bytes"] or 0))
+        terms = spawn.Terms(disk_bytes + FILE_MARGIN_BYTES, sockets)
+        if self._user is not None:
+            user = confined(self.runtime, needs, self._user.uid, self._isolation.mount_point)
+            terms = spawn.Terms(terms.file_bytes, (*sockets, self._user.lock_fd), user)
+        return spawn.spawn(argv, self.runtime, self._lock_fd, self._stderr_writer, terms)
 
     def last_words(self) -> str:
         """What QEMU and the guest's console said, for the message of a start that failed."""
@@ -57,32 +81,36 @@ class Start:
 
     def abandon(self) -> None:
         """No process and no file is left."""
-        self._close_lock()
+        self._close_locks()
         kill(self.runtime, self._process)
         discard(self.runtime)
 
     def close(self) -> None:
-        self._close_lock()
+        self._close_locks()
         os.close(self._stderr)
         os.close(self._stderr_writer)
 
-    def _close_lock(self) -> None:
+    def _close_locks(self) -> None:
         if self._lock_fd is not None:
             os.close(self._lock_fd)
             self._lock_fd = None
+        if self._user is not None:
+            self._user.close()
+            self._user = None
 
 
 @contextmanager
-def starting(runtime: Path, failure_code: str) -> Iterator[Start]:
+def starting(runtime: Path, failure_code: str, isolation: Isolation) -> Iterator[Start]:
     """The start of a machine. Whatever is raised inside, the process is killed and the directory removed before it goes on.
 
     A failure becomes MachineError with `failure_code` (or `no_space`, `bad_image`, `hypervisor_missing`) and the last words of QEMU and
     the guest.
     """
-    start = Start(runtime, claim(runtime, failure_code))
+    start = Start(runtime, claim(runtime, failure_code), isolation)
     try:
+        start.take_user()
         yield start
-    except (MonitorError, MonitorSilent, MachineError, OSError) as error:
+    except (MonitorError, MonitorSilent, MachineError, OSError, NoneFree, RuntimeError) as error:
         words = start.last_words()
         start.abandon()
         raise MachineError(_code_of(error, failure_code), f"{error} No process and no file of the machine is left.{words}") from error
@@ -118,6 +146,7 @@ def record_of(spec: MachineSpec, image: GuestImage, memory: Path, disk: Path | N
     """The part of machine.json that is known before the process starts."""
     return {
         "session_id": spec.session_id,
+        "architecture": image.architecture,
         "memory_bytes": spec.memory_bytes,
         "cpus": spec.cpus,
         "image_digest": image.digest,
@@ -126,3 +155,10 @@ def record_of(spec: MachineSpec, image: GuestImage, memory: Path, disk: Path | N
         "disk": str(disk) if disk else None,  # the assembled disk under the overlays, after a resume
         "memory_inode": os.stat(memory).st_ino,  # the mapped file is recognised by it, whatever lies at the path later
     }
+
+
+def needs_of(qemu: QemuBinary, accelerator: Accelerator, image: GuestImage, memory: Path, saved_disk: Path | None) -> Needs:
+    """The files by the names that the command line has for them."""
+    files = [image.kernel.absolute(), image.initrd.absolute()]
+    files += [path for path in (image.disk and image.disk.absolute(), saved_disk) if path is not None]
+    return Needs(qemu, tuple(files), memory, kvm=accelerator.name == "kvm")

@@ -2,7 +2,7 @@
 
 import time
 
-from workers.machine.driver import MachineError
+from workers.machine.driver import Ending, MachineError
 from workers.machine.qemu.monitor import Monitor
 
 STATE_SECONDS = 10.0
@@ -12,6 +12,11 @@ ENDED = {
     "shutdown": "the guest shut down or reset itself",
     "guest-panicked": "the guest's kernel panicked",
     "internal-error": "the hypervisor cannot go on with the virtual CPUs",
+}
+ENDINGS = {
+    "shutdown": Ending.GUEST_SHUTDOWN,
+    "guest-panicked": Ending.GUEST_PANICKED,
+    "internal-error": Ending.HYPERVISOR_ERROR,
 }
 
 

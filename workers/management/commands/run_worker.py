@@ -6,13 +6,16 @@ from dataclasses import dataclass
 from typing import Any
 
 from celery import current_app
+from celery.signals import worker_process_init
 from django.core.management.base import BaseCommand, CommandParser
 from django.db import connections
 from kombu.entity import Queue
 
+from workers import warm
 from workers.host import queues
 from workers.host.identity import host_id
 from workers.host.register import register, register_images
+from workers.relay.server import serve_relay
 
 
 @dataclass(frozen=True)
@@ -29,6 +32,10 @@ KINDS: Mapping[str, WorkerKind] = {
 }
 
 
+def _warm(**_: Any) -> None:
+    warm.begin()
+
+
 class Command(BaseCommand):
     help = "Run a worker of this host: vm (boots, saves, resumes), io (commands in guests, observation) or control (sweeps)."
 
@@ -41,6 +48,10 @@ class Command(BaseCommand):
         if options["kind"] != "control":
             register()
             register_images()
+        if options["kind"] == "io":
+            serve_relay()
+        if options["kind"] == "vm":
+            worker_process_init.connect(_warm, weak=False)
         names = kind.queues()
         connections.close_all()  # nothing of the database is shared with the pool's children
         current_app.conf.task_queues = [Queue(name) for name in names]

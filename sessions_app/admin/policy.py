@@ -1,0 +1,22 @@
+from django.contrib import admin
+
+from sessions_app.admin.readonly import ReadOnlyAdmin
+from sessions_app.models import IdlePolicy, SavePolicy
+
+
+@admin.register(SavePolicy)
+class SavePolicyAdmin(ReadOnlyAdmin):
+    list_display = ("session", "enabled", "interval_minutes", "due_at", "pending_since", "last_attempt_at", "last_operation_id")
+    list_select_related = ("session",)
+    list_filter = ("enabled",)
+    search_fields = ("session__id__startswith",)
+    ordering = ("due_at", "session_id")
+
+
+@admin.register(IdlePolicy)
+class IdlePolicyAdmin(ReadOnlyAdmin):
+    list_display = ("session", "enabled", "idle_minutes", "active_at", "warned_at", "look_at", "deferred_reason")
+    list_select_related = ("session",)
+    list_filter = ("enabled",)
+    search_fields = ("session__id__startswith",)
+    ordering = ("look_at", "session_id")

@@ -1,0 +1,77 @@
+"""Forks: children of one checkpoint of a session. Each child is a session of its own and outlives its parent."""
+
+import hashlib
+from typing import Any
+
+from django.db import transaction
+
+from sessions_app.errors import NoCheckpoint
+from sessions_app.models import Operation, Session
+from sessions_app.services import bounds, dispatch, event, operation, steps
+from sessions_app.services.operation import Asked
+from sessions_app.states import OperationKind, SessionState
+
+PARK_REASON = "forked"
+
+
+@transaction.atomic
+def ask(session: Session, *, children: int, checkpoint_id: str | None, asked: Asked) -> Operation:
+    """Ask for so many children of the checkpoint named; of none named: a running session is saved first, another one's head is taken.
+
+    Raises Invalid, NoCheckpoint, and what a resume of the checkpoint is refused with, before anything is written.
+    """
+    bounds.require_children(children)
+    session = operation.lock(session)
+    operation.require_state(session, OperationKind.FORK)
+    running = session.runtime_state == SessionState.RUNNING
+    wanted = checkpoint_id or ("" if running else session.head_checkpoint_id)
+    if not wanted and not running:
+        raise NoCheckpoint(
+            "The session does not run and has no saved checkpoint to fork. Nothing was created.", next_action="Start another session."
+        )
+    queue = dispatch.host_queue(session.host_id)
+    if wanted:
+        placed = steps.place_resume.call(session=session, checkpoint_id=wanted, copies=children)
+        queue = queue if running else placed
+    return operation.accept(
+        session=session,
+        kind=OperationKind.FORK,
+        queue=queue,
+        asked=asked,
+        parameters={"children": children, "checkpoint_id": wanted, "stop": False, "reason": "fork"},
+    )
+
+
+def child_id(operation_id: str, number: int) -> str:
+    """The same at every attempt of the operation, so that an attempt finds what an earlier one created."""
+    return hashlib.sha256(f"fork/{operation_id}/{number}".encode()).hexdigest()[:32]
+
+
+def children_of(asked: Operation) -> list[Session]:
+    """The children that the operation has created: all, in their order, or none."""
+    ids = [child_id(asked.id, number) for number in range(asked.parameters["children"])]
+    found = Session.objects.in_bulk(ids)
+    return [found[one] for one in ids if one in found]
+
+
+def create_child(parent: Session, session_id: str, *, source: str, facts: dict[str, Any]) -> Session:
+    """A parked session with the parent's machine and budget. Prerequisite: inside the transaction that gives it a checkpoint.
+
+    Its history begins here; the event says of which checkpoint and event of its parent it is the continuation.
+    """
+    child = Session.objects.create(
+        id=session_id,
+        account_id=parent.account_id,
+        runtime_state=SessionState.PARKED,
+        park_reason=PARK_REASON,
+        parent_id=parent.id,
+        image_name=parent.image_name,
+        image_digest=parent.image_digest,
+        architecture=parent.architecture,
+        memory_bytes=parent.memory_bytes,
+        cpus=parent.cpus,
+        budget_tokens=parent.budget_tokens,
+    )
+    event.append(child.id, "session.forked", {"parent": parent.id, **facts}, source=source)
+    child.refresh_from_db()
+    return child

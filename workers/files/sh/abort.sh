@@ -1,0 +1,2 @@
+# Remove the temporary file.
+rm -f -- "$temporary"

@@ -1,0 +1,36 @@
+"""Which hosts can resume what was saved under a pin, and of each other one why not."""
+
+from datetime import timedelta
+
+from django.db.models import Prefetch
+from django.db.models.functions import Now
+
+from checkpoints_app.models import Pin
+from checkpoints_app.services import pin as pins
+from sessions_app.services.steps import HostFit
+from workers.models import Host, HostPin
+
+#: A host that was not heard of for this long takes no new work.
+FRESH = timedelta(seconds=60)
+
+
+def hosts_for_pin(pin_digest: str) -> list[HostFit]:
+    """Every registered host, those that fit first, then by how little they differ. Raises Pin.DoesNotExist."""
+    wanted = Pin.objects.get(digest=pin_digest)
+    alive = set(Host.objects.filter(heartbeat_at__gt=Now() - FRESH).values_list("id", flat=True))
+    proved = Prefetch("hostpin_set", HostPin.objects.select_related("pin"), to_attr="proved")
+    fits = [_fit(wanted, host, host.id in alive) for host in Host.objects.prefetch_related(proved)]
+    return sorted(fits, key=lambda fit: (not fit.takes_it, fit.state != "alive", not fit.same_architecture, len(fit.differences), fit.host))
+
+
+def _fit(wanted: Pin, host: Host, alive: bool) -> HostFit:
+    proved: list[Pin] = [row.pin for row in host.proved]  # type: ignore[attr-defined]  # by the prefetch
+    of_its_kind = [pin for pin in proved if pin.architecture == wanted.architecture]
+    differing = [pins.differences(wanted.facts, pin.facts) for pin in of_its_kind]
+    return HostFit(
+        host=host.id,
+        state="silent" if not alive else "draining" if host.draining else "alive",
+        same_pin=any(pin.digest == wanted.digest for pin in proved),
+        same_architecture=bool(of_its_kind),
+        differences=min(differing, key=len, default={}),
+    )

@@ -1,0 +1,87 @@
+"""The web process's side of a relay: one question, one answer; errors as the service's own."""
+
+import socket
+from collections.abc import Mapping
+from contextlib import suppress
+from typing import Any
+
+from sessions_app.errors import (
+    Conflict,
+    FleetUnavailable,
+    GuestSilent,
+    Invalid,
+    MachineLost,
+    NotFound,
+    PathExists,
+    ServiceError,
+)
+from sessions_app.models import Session
+from workers.host.identity import host_directory, host_id
+from workers.relay.address import reach
+from workers.wire import messages
+from workers.wire.stream import Broken
+
+#: Longer than the longest exchange with a guest, so that its own error arrives.
+ANSWER_SECONDS = 200.0
+
+
+def ask(session: Session, verb: str, arguments: Mapping[str, Any], blob: bytes = b"") -> tuple[dict[str, Any], bytes]:
+    """Raises ServiceError. FleetUnavailable: nothing was done, or (said so) it is not known."""
+    with open_link(session) as sock:
+        return question(sock, session, verb, arguments, blob)
+
+
+def open_link(session: Session) -> socket.socket:
+    """A connection to the relay of the session's host. Raises FleetUnavailable."""
+    if session.host_id != host_id():
+        raise FleetUnavailable(
+            "The session's machine runs on another host, and this web process reaches only the machines of its own. Nothing was done.",
+            next_action="Ask the web process of the machine's host, or use exec, which reaches every host.",
+        )
+    try:
+        return reach(host_directory())
+    except OSError as error:
+        raise FleetUnavailable(
+            "The worker that reaches the machines of this host does not run. Nothing was done.",
+            next_action="Ask again in a moment; if it repeats, start the host's io worker.",
+        ) from error
+
+
+def question(
+    sock: socket.socket, session: Session, verb: str, arguments: Mapping[str, Any], blob: bytes = b""
+) -> tuple[dict[str, Any], bytes]:
+    """Prerequisite: nothing was said on the connection yet. Raises ServiceError."""
+    sock.settimeout(ANSWER_SECONDS)
+    try:
+        with suppress(BrokenPipeError):  # a relay that is busy answers without having read the question
+            messages.send(sock, {"verb": verb, "session": session.id, "epoch": session.epoch, **arguments}, blob)
+        header, answer = messages.receive(sock)
+    except (Broken, OSError) as error:
+        raise FleetUnavailable(
+            "The worker that reaches the machine ended before it answered. Whether anything was done is not known.",
+            next_action="Look, then ask again: reading and writing a file may be repeated.",
+        ) from error
+    if header.get("ok") is not True:
+        raise refusal(str(header.get("code")), str(header.get("message")))
+    return header, answer
+
+
+def refusal(code: str, message: str) -> ServiceError:
+    """The relay's code as an error of the contract."""
+    match code:
+        case "absent":
+            return NotFound(message, code="ks_path_absent", next_action="List the directory: GET .../files?path=.")
+        case "outside" | "not_a_directory" | "is_a_directory" | "not_a_file" | "is_a_link":
+            return Invalid(f"{message} Nothing was read or written.", code="ks_path_refused")
+        case "exists":
+            return PathExists(message, next_action="Leave out If-None-Match to replace it.")
+        case "changed":
+            return Conflict(message, code="ks_path_changed", next_action="Ask again.")
+        case "machine_dead":
+            return MachineLost(message, next_action="Resume the session from its last checkpoint.")
+        case "busy" | "not_offered":
+            return FleetUnavailable(message, next_action="Ask again later.")
+        case _:
+            return GuestSilent(
+                f"The guest did not do as it should: {message}", next_action="Ask again; if it repeats, look at the machine with exec."
+            )
