@@ -18,7 +18,7 @@ KEEPSTATE_MACHINE_DRIVER = env.text("KEEPSTATE_MACHINE_DRIVER", "qemu")  # or fa
 KEEPSTATE_LEASE_SECONDS = env.number("KEEPSTATE_LEASE_SECONDS", 30, low=3, high=3600)  # a dead worker's work is taken up after this
 KEEPSTATE_CONSOLE_IDLE_MINUTES = env.number("KEEPSTATE_CONSOLE_IDLE_MINUTES", 60, low=1, high=10_000)  # a console without a byte is closed
 KEEPSTATE_CACHE_GIB = env.number("KEEPSTATE_CACHE_GIB", 20, low=1, high=1_000_000)  # assembled images kept on this host
-KEEPSTATE_PACK_CACHE_GIB = env.number("KEEPSTATE_PACK_CACHE_GIB", 10, low=1, high=1_000_000)  # packs of a store that is elsewhere, kept here
+KEEPSTATE_PACK_CACHE_GIB = env.number("KEEPSTATE_PACK_CACHE_GIB", 10, low=1, high=1_000_000)  # packs of a store elsewhere, kept here
 KEEPSTATE_RESUME = env.choice("KEEPSTATE_RESUME", "whole", {"whole", "lazy"})  # how memory comes back that is not assembled here yet
 KEEPSTATE_ISOLATION = env.choice("KEEPSTATE_ISOLATION", "auto", {"auto", "required", "off"})  # a user, a root and limits for each machine
 KEEPSTATE_MACHINE_UIDS = isolation.uids("KEEPSTATE_MACHINE_UIDS", "1900000000-1900065535")  # the users of this host's machines

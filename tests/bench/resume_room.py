@@ -103,8 +103,8 @@ def prepare(subject: Subject, condition: Condition) -> None:
         if image.name.removesuffix(".sum") not in kept:
             image.unlink(missing_ok=True)
     if condition.origin == "cold":
-        for kept in [*host.glob("packs/accounts/*/packs/*"), *host.glob("cache/touched/*")]:
-            kept.unlink(missing_ok=True)
+        for file in [*host.glob("packs/accounts/*/packs/*"), *host.glob("cache/touched/*")]:
+            file.unlink(missing_ok=True)
 
 
 def timed_resume(subject: Subject, condition: Condition) -> tuple[float, dict[str, Any]]:

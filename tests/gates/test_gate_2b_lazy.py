@@ -4,6 +4,7 @@ import os
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -16,11 +17,11 @@ from tests.machine_kit import assemble
 from tests.store_kit import ACCOUNT, FACTS, KEYS
 from tests.support.lazy_store import flip_frame, plan_of, with_names
 from tests.support.waiting import until
-from workers.guest.image import GuestImage, list_images
+from workers.guest.image import list_images
 from workers.host.lazy import unmount
 from workers.lazy import start, status
 from workers.lazy.plan import Plan
-from workers.machine.driver import PAGE_BYTES, MachineError, MachineSpec, SavedState
+from workers.machine.driver import PAGE_BYTES, GuestImage, MachineError, MachineSpec, SavedState
 from workers.machine.memory.mapping import find_mapping
 from workers.machine.process import alive
 from workers.machine.process.kill import kill
@@ -96,6 +97,10 @@ def seen_by(runtime: Path, page: int) -> bytes | None:
             return None
 
 
+def damage_met(directory: Path) -> bool:
+    return bool(status.read(directory)["state"] == "failed")
+
+
 def prove_refusal(driver: QemuDriver, image: GuestImage, saved: SavedState, scratch: Path, evidence: dict[str, Any]) -> None:
     """A machine of which one stored frame was damaged: every page that its process gets is the one that was saved, some it does not get.
 
@@ -113,7 +118,7 @@ def prove_refusal(driver: QemuDriver, image: GuestImage, saved: SavedState, scra
             except MachineError:
                 continue
             try:
-                until(lambda at=directory: status.read(at / "lazy")["state"] == "failed", 60, "the damaged frame was met")
+                until(partial(damage_met, directory / "lazy"), 60, "the damaged frame was met")
                 seen = {page: seen_by(machine.runtime, page) for page in held.tolist()}
             finally:
                 with suppress(MachineError):

@@ -19,12 +19,13 @@ _COLUMNS = {files.MEMORY: "memory_root", files.DISK: "disk_root", files.DEVICES:
 
 
 def drop_forgotten() -> int:
-    """Returns how many files went. Not what a machine was started from, nor what is young: a save's image is here before its row says so."""
+    """Returns how many files went. Not what a machine was started from, nor what is young: a save's image is here before its row is."""
     if not _due():
         return 0
     used, old, dropped = in_use(), time.time() - SPARED_SECONDS, 0
     for kind, column in _COLUMNS.items():
-        named = {path: path.name.partition("-")[0] for path in (cache_directory() / kind).glob("*") if _judged(path, old, used)}
+        found = (path for path in (cache_directory() / kind).glob("*") if _judged(path, old, used))
+        named = {path: path.name.partition("-")[0] for path in found}
         kept = Checkpoint.objects.exclude(state__in=_GONE).filter(**{f"{column}__in": sorted(set(named.values()))})
         known = set(kept.values_list(column, flat=True))
         for path, name in named.items():

@@ -36,12 +36,12 @@ class Groups:
         found = self.of_unit[units]
         _, first = np.unique(found, return_index=True)
         ordered = found[np.sort(first)].astype(np.int64)
-        return ordered[ordered != _NOWHERE]
+        return np.asarray(ordered[ordered != _NOWHERE])
 
     def within(self, first_unit: int, end_unit: int) -> Int64s:
         """The groups of a range of units, ascending."""
         found = np.unique(self.of_unit[first_unit:end_unit]).astype(np.int64)
-        return found[found != _NOWHERE]
+        return np.asarray(found[found != _NOWHERE])
 
     def runs(self, groups: Int64s, longest: int) -> Iterator[Int64s]:
         """These groups, in order, cut where the pack changes and where so many are together."""
@@ -60,7 +60,8 @@ class Groups:
 
 def grouped(packs: Sequence[str], locations: Locations, indexes: Mapping[str, PackIndex]) -> Groups:
     """IntegrityError if a unit that is needed is not in its pack."""
-    pack_ids, of_pack, starts, sources, targets = [], [], [], [], []
+    pack_ids = list[str]()
+    of_pack, starts, sources, targets = [], [], [], []
     done = 0
     for pack_id, units, wanted in by_pack(packs, locations, np.flatnonzero(locations >= 0)):
         index = indexes[pack_id]

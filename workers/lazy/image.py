@@ -101,13 +101,13 @@ class LazyImage:
         """Until nobody is bringing any of these; those that others could not bring are tried again, and tell why."""
         with self._changed:
             self._changed.wait_for(lambda: not (parts.state[groups] == COMING).any())
-            return groups[parts.state[groups] == ABSENT]
+            return np.asarray(groups[parts.state[groups] == ABSENT])
 
     def _claim(self, parts: _Parts, groups: Int64s) -> Int64s:
         with self._changed:
             if self._failure is not None and not (parts.state[groups] == HERE).all():
                 raise self._failure
-            mine = groups[parts.state[groups] == ABSENT]
+            mine = np.asarray(groups[parts.state[groups] == ABSENT])
             parts.state[mine] = COMING
             return mine
 

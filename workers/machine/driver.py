@@ -154,9 +154,7 @@ class Machine(Protocol):
         is given, set its clock. A guest that does not take its identity or its clock is `exec_failed`.
         """
 
-    def exec(
-        self, argv: Sequence[str], *, timeout_seconds: float, output_limit: int, cancelled: Callable[[], bool] = never
-    ) -> ExecResult:
+    def exec(self, argv: Sequence[str], *, timeout_seconds: float, output_limit: int, cancelled: Callable[[], bool] = never) -> ExecResult:
         """Run one command as root in the guest. Time and output are bounded in the guest and again on the host.
 
         Once `cancelled` says so, the command's processes are ended in the guest; a command that ended before has its own outcome.

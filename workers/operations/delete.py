@@ -7,7 +7,7 @@ from sessions_app.services import steps
 from sessions_app.states import SessionState
 from workers.host import machines
 from workers.operations.work import Work
-from workers.restore.forget import forget_images
+from workers.restore.images import forget_images
 
 _LIVE = [state for state in SessionState if state not in (SessionState.DELETING, SessionState.DELETED)]
 

@@ -16,7 +16,6 @@ from workers.host.lazy import end_unused
 from workers.models import Host
 from workers.operations.leftovers import sweep_leftovers
 from workers.operations.settle import settle_host
-from workers.restore.forget import forget_erased
 
 log = logging.getLogger(__name__)
 
@@ -27,7 +26,7 @@ def observe() -> None:
     """
     Host.objects.filter(id=host_id()).update(heartbeat_at=Now())
     with _alone() as alone:
-        parts = (settle_host, sweep_leftovers, end_unused, drop_forgotten, forget_erased, evict, evict_packs, storage.remove_abandoned)
+        parts = (settle_host, sweep_leftovers, end_unused, drop_forgotten, evict, evict_packs, storage.remove_abandoned)
         for part in parts if alone else ():
             try:
                 part()

@@ -34,8 +34,9 @@ from workers.operations.verification import trouble_of
 from workers.operations.words import session_words
 from workers.operations.work import Work
 from workers.restore import touched
-from workers.restore.images import Assembled, StoredContentBad, StoredContentMissing, assembled
+from workers.restore.images import Assembled, StoredContentMissing, assembled
 from workers.restore.memory import ImageDamaged
+from workers.restore.source import StoredContentBad
 
 log = logging.getLogger(__name__)
 

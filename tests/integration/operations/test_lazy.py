@@ -325,4 +325,3 @@ def test_what_a_resume_touched_is_had_first_the_next_time(world: World, session:
     manifest = load_manifest(storage.backend(), key.keys_to_read(saved.account_id), saved.account_id, saved.manifest_id)
     forget_cache()
     assert touched.units_to_have_first(saved.id, manifest).tolist() == pages.tolist()
-

@@ -62,9 +62,13 @@ def test_a_stream_brings_all_and_then_forgets_what_it_knew(made, memory):
 
 
 def test_what_is_to_be_had_first_is_had_first(made, monkeypatch):
-    order = []
-    plain = LazyImage.bring
-    monkeypatch.setattr(LazyImage, "bring", lambda self, groups: (order.extend(groups.tolist()), plain(self, groups))[1])
+    order, plain = list[int](), LazyImage.bring
+
+    def ordered(self, groups):
+        order.extend(groups.tolist())
+        plain(self, groups)
+
+    monkeypatch.setattr(LazyImage, "bring", ordered)
     stream(made.image, made.groups, made.loader, np.array([5900, 5901]))
     assert order[0] == int(made.groups.of_unit[5900])
     assert set(order) == set(range(len(made.groups)))
@@ -84,7 +88,7 @@ def test_no_frame_is_decoded_twice_however_many_ask_for_it(made, memory, monkeyp
 
 
 def test_a_bad_frame_gives_no_byte_of_it_and_is_told_once(backend, memory, tmp_path):
-    told = []
+    told = list[Exception]()
     made = Made(backend, plan_of(backend, save(backend, None, memory).manifest), tmp_path / "target", told.append)
     flip_frame(backend, made.plan, 2000)
     assert made.image.read(0, UNIT_BYTES) == memory[0].tobytes()
@@ -149,7 +153,12 @@ def test_the_stream_waits_while_somebody_waits_for_a_read(made, memory, monkeypa
     reader.start()
     assert held.wait(30)
     asked, plainly = threading.Event(), LazyImage.let_urgent_pass
-    monkeypatch.setattr(LazyImage, "let_urgent_pass", lambda self: (asked.set(), plainly(self))[1])
+
+    def announced(self):
+        asked.set()
+        plainly(self)
+
+    monkeypatch.setattr(LazyImage, "let_urgent_pass", announced)
     streaming = threading.Thread(target=lambda: stream(made.image, made.groups, made.loader, np.empty(0, np.int64)))
     streaming.start()
     assert asked.wait(30)

@@ -160,7 +160,12 @@ def test_the_thread_ends_once_the_lease_is_lost(keeper: Keeper, renewals: list[o
 
 def test_the_thread_hears_a_cancel_and_asks_no_more(keeper: Keeper, renewals: list[object], monkeypatch: pytest.MonkeyPatch) -> None:
     asked = list[str]()
-    monkeypatch.setattr(cancel, "requested", lambda operation_id: asked.append(operation_id) or len(asked) == 3)
+
+    def requested(operation_id: str) -> bool:
+        asked.append(operation_id)
+        return len(asked) == 3
+
+    monkeypatch.setattr(cancel, "requested", requested)
     keeper._over = Ticks(8)  # type: ignore[assignment]
     with keeper:
         keeper._thread.join()

@@ -99,7 +99,7 @@ def test_a_guest_that_is_silent_is_told_as_such(relay, machine):
 
 
 def test_a_machine_without_files_says_so(tmp_path):
-    serving = server.start(tmp_path, lambda session, epoch: object())
+    serving = server.start(tmp_path, lambda session, epoch: object())  # type: ignore[arg-type,return-value]
     until(lambda: _listens(tmp_path), 10, "the relay listens")
     assert ask(tmp_path, question("files.list", path="", limit=5))[0]["code"] == "not_offered"
     serving.close()
@@ -133,7 +133,7 @@ def test_more_connections_than_it_takes_are_told_at_once(relay, monkeypatch):
 def test_a_second_relay_of_a_host_waits_until_the_first_has_gone(tmp_path, machine):
     first = server.start(tmp_path, lambda session, epoch: None)
     until(lambda: _listens(tmp_path), 10, "the first listens")
-    second = server.Relay(tmp_path, lambda session, epoch: machine)  # type: ignore[arg-type,return-value]
+    second = server.Relay(tmp_path, lambda session, epoch: machine)
     waiting = threading.Thread(target=second.serve, daemon=True)
     waiting.start()
     assert ask(tmp_path, question("files.list", path="", limit=5))[0]["code"] == "machine_dead"

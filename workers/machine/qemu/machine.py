@@ -59,7 +59,7 @@ class QemuMachine:
         self._converse(timeout_seconds, lambda _connection, _deadline: None)  # a guest that synchronises has answered
 
     def greet(self, timeout_seconds: float, identity: GuestIdentity | None = None) -> None:
-        """The synchronisation drops the stale bytes. Without a vmgenid that has reseeded the generator, programs are held until it is done."""
+        """The synchronisation drops the stale bytes. Where no vmgenid reseeds the generator, programs are held until it is done."""
 
         def say(connection: GuestConnection, deadline: float) -> None:
             if not self._platform.tells_of_clones:
@@ -72,9 +72,7 @@ class QemuMachine:
 
         self._converse(timeout_seconds, say)
 
-    def exec(
-        self, argv: Sequence[str], *, timeout_seconds: float, output_limit: int, cancelled: Callable[[], bool] = never
-    ) -> ExecResult:
+    def exec(self, argv: Sequence[str], *, timeout_seconds: float, output_limit: int, cancelled: Callable[[], bool] = never) -> ExecResult:
         self._require_guest()
         self._drop_held()
         return execute(self.runtime, argv, timeout_seconds, output_limit, self._require_guest, cancelled)
