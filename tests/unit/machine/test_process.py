@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.waiting import until
 from workers.machine.driver import MachineError
 from workers.machine.process import alive, identity, spawn
 from workers.machine.process.kill import kill
@@ -59,10 +60,15 @@ def test_a_command_name_with_spaces_and_parentheses_does_not_confuse_the_start_t
 
 def test_a_spawned_process_has_its_own_session_no_core_file_and_no_input(locked):
     assert os.getsid(locked.pid) == locked.pid
+    until(lambda: _has_begun(locked.pid), 10, "the program has taken the place of the shell that limits it")
     limits = Path(f"/proc/{locked.pid}/limits").read_text()
     assert "Max core file size        0                    0" in limits
     assert resource.prlimit(locked.pid, resource.RLIMIT_NOFILE)[0] == min(65536, resource.getrlimit(resource.RLIMIT_NOFILE)[1])
     assert os.readlink(f"/proc/{locked.pid}/fd/0") == "/dev/null"
+
+
+def _has_begun(pid: int) -> bool:
+    return Path(f"/proc/{pid}/exe").resolve() == Path(sys.executable).resolve()
 
 
 def test_kill_ends_the_process_and_frees_the_lock(tmp_path, locked):

@@ -56,6 +56,7 @@ def test_images_that_a_checkpoint_needs_stay_and_so_does_one_that_runs_and_one_t
 
 
 def test_the_database_is_not_asked_at_every_look(checkpoint: Checkpoint) -> None:
+    image(files.MEMORY, "a" * 64)
     drop_forgotten()
     left = image(files.MEMORY, "f" * 64)
     assert drop_forgotten() == 0
