@@ -69,9 +69,9 @@ class Room:
             until_gone(pid, 10)
 
     def forget_cache(self) -> None:
-        """As another host would be: nothing assembled."""
-        for image in (self.root / "host").glob("*/cache/*/*"):
-            image.unlink(missing_ok=True)
+        """As another host would be: nothing assembled, and no pack of a store elsewhere here."""
+        for file in [*(self.root / "host").glob("*/cache/*/*"), *(self.root / "host").glob("*/packs/accounts/*/packs/*")]:
+            file.unlink(missing_ok=True)
 
     def objects(self) -> dict[Path, str]:
         """Every stored object with its digest."""

@@ -23,7 +23,7 @@ from tests.integration.operations.world import (
     scribble,
     succeeded,
 )
-from workers.cache import evict, files
+from workers.cache import evict, files, forgotten
 from workers.host.identity import cache_directory
 from workers.operations.observe import observe
 
@@ -145,10 +145,12 @@ def test_a_host_that_looks_after_itself_forgets_what_was_erased_elsewhere_and_no
     assert not any(name.startswith((later.memory_root, later.content_digest)) for name in names)
     world.kill(session)
     observe()
+    hours_pass()
     observe()
     assert not any(erased.memory_root in path.name for path in cache_directory().glob("*/*"))
 
 
 def hours_pass() -> None:
-    for path in cache_directory().glob("*/*"):
-        os.utime(path, (path.stat().st_atime, path.stat().st_mtime - evict.SPARED_SECONDS - 1))
+    for path in [*cache_directory().glob("*/*"), cache_directory() / "compared"]:
+        past = path.stat().st_mtime - max(evict.SPARED_SECONDS, forgotten.EVERY_SECONDS) - 1
+        os.utime(path, (path.stat().st_atime, past))

@@ -3,6 +3,7 @@
 import hashlib
 import json
 import os
+import shutil
 import signal
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -22,6 +23,7 @@ from tests.support.waiting import until_gone
 from workers.guest.image import Description, image_digest, sha256_of, write_description
 from workers.host import machines
 from workers.host.drivers import driver
+from workers.cache.store import packs_directory
 from workers.host.identity import cache_directory, machines_directory, runtime_directory, staging_directory
 from workers.machine.driver import Machine, MachineError, MachineState
 from workers.machine.fake.driver import FakeDriver
@@ -192,9 +194,10 @@ def events(session: Session) -> list[str]:
 
 
 def forget_cache() -> None:
-    """As another host would be: nothing is assembled."""
+    """As another host would be: nothing is assembled, and no pack of a store elsewhere is here."""
     for path in cache_directory().glob("*/*"):
         path.unlink()
+    shutil.rmtree(packs_directory(), ignore_errors=True)
 
 
 def damage(path: Path) -> None:
