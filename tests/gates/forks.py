@@ -34,7 +34,7 @@ def fork(opened: Room, image: str, count: int, **wanted: Any) -> Forked:
     parent.exec(f"mkdir -p /root; echo common > {COMMON}; touch {DRAWING}; sync; ({DRAWER}) >/dev/null 2>&1 </dev/null &")
     until(lambda: len(draws_of(parent)) > 1, 30, "the guest draws")
     asked = parent.ask(f"fork?n={count}", {})
-    until(lambda: parent.checkpoints() != [], 60, "the save of the fork is published")
+    until(lambda: "valid" in [point["state"] for point in parent.checkpoints()], 60, "the save of the fork is published")
     drawn = len(draws_of(parent))
     answer: Any = opened.client.wait(asked)
     assert [child["state"] for child in answer] == ["running"] * count, answer
