@@ -51,12 +51,13 @@ class Condition:
 
 
 HOT = Condition("hot", None, "cached", 0.3)
+#: In turn; what is warm has the packs that the resume before it, whole from the store, has left here.
 CONDITIONS = (
     HOT,
+    Condition("cold", "lazy", "store", 1.0),
+    Condition("cold", "whole", "store", 2.0),
     Condition("warm", "whole", "host", 1.0),
     Condition("warm", "lazy", "host", 0.6),
-    Condition("cold", "whole", "store", 2.0),
-    Condition("cold", "lazy", "store", 1.0),
 )
 
 
