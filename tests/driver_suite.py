@@ -65,8 +65,13 @@ class DriverSuite:
                 machine.kill()
 
     @pytest.fixture
-    def machine(self, driver: MachineDriver, runtime: Path, spec: MachineSpec, image: GuestImage) -> Machine:
+    def booted(self, driver: MachineDriver, runtime: Path, spec: MachineSpec, image: GuestImage) -> Machine:
         return driver.boot(runtime, spec, image, timeout_seconds=BOOT_SECONDS)
+
+    @pytest.fixture
+    def machine(self, booted: Machine) -> Machine:
+        """A driver whose boot is slow may give one that was resumed from a booted machine's moment."""
+        return booted
 
     @pytest.fixture
     def capture(self, tmp_path: Path) -> Callable[..., Capture]:
@@ -90,9 +95,9 @@ class DriverSuite:
 
     # -- boot, look, end
 
-    def test_a_booted_machine_runs_and_its_guest_answers(self, machine):
-        assert machine.inspect().state is MachineState.RUNNING
-        machine.ping(GUEST_SECONDS)
+    def test_a_booted_machine_runs_and_its_guest_answers(self, booted):
+        assert booted.inspect().state is MachineState.RUNNING
+        booted.ping(GUEST_SECONDS)
 
     def test_a_second_boot_in_the_directory_of_a_live_machine_is_refused_and_harms_nothing(self, driver, machine, runtime, spec, image):
         with pytest.raises(MachineError) as refusal:
@@ -146,6 +151,7 @@ class DriverSuite:
             lambda: capture(machine),
             machine.stop,
             machine.run,
+            lambda: machine.flatten(()),
         ]
         for verb in verbs:
             with pytest.raises(MachineError) as refusal:
@@ -257,6 +263,12 @@ class DriverSuite:
         assert set(taken.pause_parts) == {"stop", "devices", "disk", "pages", "continue"}
         assert taken.pause_seconds == pytest.approx(sum(taken.pause_parts.values()))
         assert taken.devices.stat().st_size > 0
+
+    def test_where_there_is_nothing_to_flatten_nothing_is_done(self, machine, capture):
+        overlays = capture(machine).overlays
+        assert len(overlays) < 2
+        assert machine.flatten(overlays) is False
+        assert machine.inspect().state is MachineState.RUNNING
 
     def test_a_capture_that_shall_not_continue_leaves_the_machine_paused(self, machine, capture):
         capture(machine, continue_after=False)

@@ -14,7 +14,7 @@ import pytest
 
 from tests.driver_suite import BOOT_SECONDS, GUEST_SECONDS, DriverSuite, run
 from tests.machine_kit import assemble
-from workers.machine.driver import Ending, GuestIdentity, GuestImage, MachineError, MachineSpec, MachineState
+from workers.machine.driver import Ending, GuestIdentity, GuestImage, Machine, MachineError, MachineSpec, MachineState, SavedState
 from workers.machine.qemu.argv import OPERATIONS_SOCKET
 from workers.machine.qemu.disk import add_next_overlay, live_overlays
 from workers.machine.qemu.driver import QemuDriver
@@ -22,6 +22,7 @@ from workers.machine.qemu.extents import allocated_extents
 from workers.machine.qemu.monitor import Monitor
 
 pytestmark = pytest.mark.vm
+DISK_SPEC = MachineSpec("session", 512 << 20, 1)
 NO_SECOND_FILE = "size=600m,nr_inodes=2"  # room for the pages' file, none for the device state's
 
 COUNTER = """
@@ -45,19 +46,47 @@ def small_filesystem(directory: Path, options: str) -> Iterator[Path]:
         subprocess.run(["umount", directory], check=True)
 
 
-@pytest.fixture
-def driver(tmp_path: Path) -> QemuDriver:
-    return QemuDriver(tmp_path / "proofs")
+@pytest.fixture(scope="module")
+def driver(tmp_path_factory: pytest.TempPathFactory) -> QemuDriver:
+    return QemuDriver(tmp_path_factory.mktemp("host") / "proofs")
+
+
+def booted_moment(driver: QemuDriver, spec: MachineSpec, image: GuestImage, directory: Path) -> SavedState:
+    """A machine that has just booted, saved: a resume of it takes a tenth of a boot."""
+    machine = driver.boot(directory / "machine", spec, image, timeout_seconds=BOOT_SECONDS)
+    try:
+        (directory / "staging").mkdir()
+        return assemble(machine.capture(directory / "staging"), image, directory / "saved")
+    finally:
+        machine.kill()
+
+
+def resumed(driver: QemuDriver, runtime: Path, spec: MachineSpec, image: GuestImage, saved: SavedState) -> Machine:
+    machine = driver.resume(runtime, spec, image, saved, timeout_seconds=GUEST_SECONDS)
+    machine.run()
+    machine.greet(GUEST_SECONDS)
+    return machine
 
 
 class TestQemuDriver(DriverSuite):
-    @pytest.fixture
-    def spec(self) -> MachineSpec:
+    @pytest.fixture(scope="class")
+    @classmethod
+    def spec(cls) -> MachineSpec:
         return MachineSpec("session", 128 << 20, 1)
 
-    @pytest.fixture
-    def image(self, tiny_image: GuestImage) -> GuestImage:
+    @pytest.fixture(scope="class")
+    @classmethod
+    def image(cls, tiny_image: GuestImage) -> GuestImage:
         return tiny_image
+
+    @pytest.fixture(scope="class")
+    @classmethod
+    def moment(cls, driver, spec, image, tmp_path_factory) -> SavedState:
+        return booted_moment(driver, spec, image, tmp_path_factory.mktemp("booted"))
+
+    @pytest.fixture
+    def machine(self, driver, runtime, spec, image, moment) -> Machine:
+        return resumed(driver, runtime, spec, image, moment)
 
     def test_a_guest_answers_to_the_name_it_was_given_wherever_it_is_written(self, machine, capture, resume, image, tmp_path):
         run(machine, "mkdir -p /var/lib/dbus; echo old > /var/lib/dbus/machine-id; echo '127.0.0.1 localhost' > /etc/hosts")
@@ -146,11 +175,11 @@ class TestQemuDriver(DriverSuite):
         assert max(path.stat().st_size for path in runtime.iterdir() if path.name != "memory.img") < 64 * 1024
         assert machine.inspect().state is MachineState.RUNNING
 
-    def test_the_memory_image_of_a_booted_machine_stays_empty(self, machine, runtime):
+    def test_the_memory_image_of_a_booted_machine_stays_empty(self, booted, runtime):
         assert (runtime / "memory.img").stat().st_blocks == 0
 
-    def test_the_hypervisor_has_its_own_session_and_no_descriptor_of_ours_but_the_lock(self, machine, runtime):
-        pid = machine.inspect().pid
+    def test_the_hypervisor_has_its_own_session_and_no_descriptor_of_ours_but_the_lock(self, booted, runtime):
+        pid = booted.inspect().pid
         assert os.getsid(pid) == pid
         ignored = next(line for line in Path(f"/proc/{pid}/status").read_text().splitlines() if line.startswith("SigIgn:"))
         assert int(ignored.split()[1], 16) & 1 << (signal.SIGPIPE - 1)  # nobody reads its errors once it has started
@@ -170,7 +199,7 @@ class TestQemuDriver(DriverSuite):
     def test_several_processors_and_memory_beyond_the_32_bit_hole_are_saved_whole(self, driver, runtime, image, tmp_path, capture):
         spec = MachineSpec("session", 3072 << 20, 2)
         machine = driver.boot(runtime, spec, image, timeout_seconds=BOOT_SECONDS)
-        run(machine, "head -c 100000000 /dev/urandom > /dev/shm/data; sha256sum /dev/shm/data > sum")
+        run(machine, "head -c 30000000 /dev/urandom > /dev/shm/data; sha256sum /dev/shm/data > sum")
         saved = assemble(capture(machine), image, tmp_path / "saved")
         machine.kill()
         resumed = driver.resume(tmp_path / "large", spec, image, saved, timeout_seconds=GUEST_SECONDS)
@@ -188,10 +217,15 @@ class TestQemuDriver(DriverSuite):
 class TestQemuDisk:
     """The debian-python image: a machine with a disk."""
 
+    @pytest.fixture(scope="class")
+    @classmethod
+    def moment(cls, driver, python_image, tmp_path_factory) -> SavedState:
+        return booted_moment(driver, DISK_SPEC, python_image, tmp_path_factory.mktemp("booted"))
+
     @pytest.fixture
-    def machine(self, driver, tmp_path, python_image):
-        self.spec, self.image, self.driver, self.directory = MachineSpec("session", 512 << 20, 1), python_image, driver, tmp_path
-        yield driver.boot(tmp_path / "machine", self.spec, python_image, timeout_seconds=BOOT_SECONDS)
+    def machine(self, driver, tmp_path, python_image, moment):
+        self.spec, self.image, self.driver, self.directory = DISK_SPEC, python_image, driver, tmp_path
+        yield resumed(driver, tmp_path / "machine", DISK_SPEC, python_image, moment)
         DriverSuite.end(driver, tmp_path)
 
     def save(self, machine, name):
@@ -201,10 +235,7 @@ class TestQemuDisk:
         return capture, assemble(capture, self.image, self.directory / f"saved-{name}")
 
     def resume(self, saved, name="resumed"):
-        machine = self.driver.resume(self.directory / name, self.spec, self.image, saved, timeout_seconds=GUEST_SECONDS)
-        machine.run()
-        machine.greet(GUEST_SECONDS)
-        return machine
+        return resumed(self.driver, self.directory / name, self.spec, self.image, saved)
 
     def test_files_and_a_counting_process_go_on_after_sigkill_over_three_generations(self, machine):
         run(
