@@ -20,10 +20,10 @@ from sessions_app.services import session as sessions
 from sessions_app.services.operation import Asked
 from sessions_app.services.session import Wanted
 from tests.support.waiting import until_gone
+from workers.cache.store import packs_directory
 from workers.guest.image import Description, image_digest, sha256_of, write_description
 from workers.host import machines
 from workers.host.drivers import driver
-from workers.cache.store import packs_directory
 from workers.host.identity import cache_directory, machines_directory, runtime_directory, staging_directory
 from workers.machine.driver import Machine, MachineError, MachineState
 from workers.machine.fake.driver import FakeDriver
