@@ -1,7 +1,8 @@
 """Small facts kept beside a machine in its runtime directory: where its line of checkpoints stands and which cached images it was
 started from.
 
-{"checkpoint": id of the checkpoint its next save is a delta to, "overlay": name of the newest frozen overlay that is in that one,
+{"checkpoint": id of the checkpoint its next save is a delta to, "overlay": name of the newest frozen overlay that is in that one
+(all of them are read if there is none of that name any more: workers/save/chain.py),
 "anew": true if the next save must not be a delta (workers/save/recheck.py), "images": [names],
 "lazy": root of the image that its memory is served from (workers/host/lazy.py), or ""}
 """

@@ -170,6 +170,15 @@ class Machine(Protocol):
         `machine_dead`.
         """
 
+    def flatten(self, overlays: Sequence[Path]) -> bool:
+        """Make one overlay, with the name of the oldest, of those of a capture, whether the machine runs or not.
+
+        Prerequisite: that capture's reader has ended. True: done, and the other files are gone. False: the disk reads as it did and the
+        overlays are as they were (there is nothing to flatten, another capture was begun since, there is no room), or the work goes on
+        by itself because it takes longer than some seconds; the next capture waits for it, or breaks it off. `machine_dead`,
+        `monitor_silent`, `capture_failed`: as for False.
+        """
+
     def stop(self) -> None:
         """Stop the virtual CPUs; idempotent."""
 

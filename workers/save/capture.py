@@ -30,6 +30,7 @@ from workers.machine.driver import PAGE_BYTES, Capture, GuestImage, Machine, Mac
 from workers.restore import touched
 from workers.restore.images import assemble_disk_of
 from workers.save import recheck
+from workers.save.chain import keep_short
 from workers.save.disk import Int64s, WrittenUnits, read_overlays, split_by_base, zero_units_of
 from workers.save.lineage import ANEW, Lineage, lineage
 from workers.save.memory import image_pages, written_pages
@@ -52,9 +53,13 @@ def save(machine: Machine, checkpoint: Checkpoint, staging: Path, *, continue_af
     """
     line = read_note(machine.runtime)
     capture = _over_cached(machine.capture(staging, continue_after=continue_after), str(line.get("lazy", "")))
-    checkpoints.uploading(checkpoint, pause_seconds=capture.pause_seconds, written_bytes=len(capture.page_numbers) * PAGE_BYTES)
-    check()
-    return _store_and_join(machine, checkpoint, capture, staging, line, check)
+    try:
+        checkpoints.uploading(checkpoint, pause_seconds=capture.pause_seconds, written_bytes=len(capture.page_numbers) * PAGE_BYTES)
+        check()
+        return _store_and_join(machine, checkpoint, capture, staging, line, check)
+    except Exception:
+        keep_short(machine, capture.overlays, published=None)
+        raise
 
 
 def _over_cached(capture: Capture, lazy: str) -> Capture:
@@ -267,3 +272,5 @@ def _remember(machine: Machine, checkpoint: Checkpoint, capture: Capture, plan: 
     newest = capture.overlays[-1].name if capture.overlays else ""
     write_note(machine.runtime, **{**note, "checkpoint": checkpoint.id, "overlay": newest})
     dedup.learn(checkpoint.account_id, plan)
+    if checkpoint.boundary != "stop":
+        keep_short(machine, capture.overlays, published=checkpoint.id)

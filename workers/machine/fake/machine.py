@@ -100,6 +100,11 @@ class FakeMachine:
             staging, continue_after, self._faults,
         )  # fmt: skip
 
+    def flatten(self, overlays: Sequence[Path]) -> bool:
+        """There is no disk, and so nothing to flatten."""
+        self._operate("status")
+        return False
+
     def stop(self) -> None:
         self._operate("stop")
 

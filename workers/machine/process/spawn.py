@@ -14,7 +14,7 @@ from typing import Any
 from workers.machine.process.isolation import within
 from workers.machine.process.mounts import View
 
-OPEN_FILES = 65536  # each capture of a machine with a disk leaves it one more open overlay
+OPEN_FILES = 65536  # each capture of a machine with a disk leaves it one more open overlay, until they are flattened
 SHELL = Path("/bin/sh")
 PR_SET_PTRACER = 0x59616D61
 PR_SET_PTRACER_ANY = ctypes.c_ulong(-1)

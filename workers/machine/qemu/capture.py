@@ -25,6 +25,7 @@ from workers.machine.qemu.argv import INSPECTION_SOCKET, OPERATIONS_SOCKET
 from workers.machine.qemu.capture_memory import Subject, WrittenMemory, open_memory
 from workers.machine.qemu.descriptors import receiving
 from workers.machine.qemu.disk import NextOverlay, add_next_overlay, live_overlays, remove_unused_overlay
+from workers.machine.qemu.flatten import settle
 from workers.machine.qemu.guest_freeze import held_still
 from workers.machine.qemu.guest_hold import still
 from workers.machine.qemu.monitor import Monitor, MonitorError, MonitorSilent, as_machine_error
@@ -92,6 +93,7 @@ def _capture(
 ) -> tuple[list[Path], npt.NDArray[np.int64]]:
     """(frozen overlays, written pages)"""
     was_running = monitor.status() == "running"
+    settle(monitor, subject.runtime)
     overlays = live_overlays(monitor, subject.runtime)
     with ExitStack() as stack:
         memory = stack.enter_context(open_memory(subject, staging / PAGES_NAME))

@@ -119,16 +119,21 @@ class NextOverlay:
 def add_next_overlay(monitor: Monitor, runtime: Path, image_bytes: int, live: list[Path]) -> NextOverlay:
     """Create the overlay that the next snapshot switches to and make it known to QEMU; the guest notices nothing.
 
-    What an earlier capture prepared and never used is taken away first. `live` as `live_overlays`
-    gave it, not empty.
+    What an earlier capture prepared and never used, or a flattening has emptied, is taken away first. `live` as `live_overlays` gave it,
+    not empty.
     """
-    unused = {path for path in runtime.iterdir() if OVERLAY_NAME.match(path.name)} - set(live)
-    for path in sorted(unused, key=number_of, reverse=True):  # QEMU lets go of none that another one lies over
-        remove_unused_overlay(monitor, runtime, number_of(path))
+    remove_unused_overlays(monitor, runtime, live)
     top = number_of(live[-1])
     create_overlay(runtime / overlay_name(top + 1), Path(live[-1].name), "qcow2", image_bytes, "capture_failed")
     monitor.call("blockdev-add", overlay_node(top + 1, backing=None))
     return NextOverlay(top + 1, node_name(top))
+
+
+def remove_unused_overlays(monitor: Monitor, runtime: Path, live: list[Path]) -> None:
+    """All that are not in the chain; each file goes after QEMU has closed it."""
+    unused = {path for path in runtime.iterdir() if OVERLAY_NAME.match(path.name)} - set(live)
+    for path in sorted(unused, key=number_of, reverse=True):  # QEMU lets go of none that another one lies over
+        remove_unused_overlay(monitor, runtime, number_of(path))
 
 
 def remove_unused_overlay(monitor: Monitor, runtime: Path, number: int) -> None:

@@ -3,7 +3,7 @@
 import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from workers.machine.driver import Capture, Ending, ExecResult, GuestIdentity, MachineError, MachineState, MachineStatus, never
 from workers.machine.process import alive
@@ -12,6 +12,7 @@ from workers.machine.qemu.argv import INSPECTION_SOCKET, OPERATIONS_SOCKET
 from workers.machine.qemu.capture import capture
 from workers.machine.qemu.capture_memory import Subject
 from workers.machine.qemu.console import LOG_NAME, console_tail, plain
+from workers.machine.qemu.flatten import flatten
 from workers.machine.qemu.guest import converse
 from workers.machine.qemu.guest_channel import GuestConnection
 from workers.machine.qemu.guest_clock import set_guest_clock
@@ -31,6 +32,7 @@ from workers.machine.script import ScriptResult
 INSPECT_SECONDS = 3.0
 GOING_SECONDS = 20.0  # a guest's programs that a save which died has left frozen
 PANIC = "Kernel panic - not syncing"
+T = TypeVar("T")
 
 
 class QemuMachine:
@@ -97,6 +99,9 @@ class QemuMachine:
         )  # fmt: skip
         return capture(subject, staging, continue_after, hold_programs=not self._platform.tells_of_clones)
 
+    def flatten(self, overlays: Sequence[Path]) -> bool:
+        return self._operate(lambda monitor: flatten(monitor, self.runtime, overlays), "The overlays were not flattened")
+
     def stop(self) -> None:
         self._operate(stop_vcpus, "The machine could not be stopped")
 
@@ -109,10 +114,10 @@ class QemuMachine:
         self._drop_held()
         kill(self.runtime, self._process)
 
-    def _operate(self, verb: Callable[[Monitor], None], failure: str) -> None:
+    def _operate(self, verb: Callable[[Monitor], T], failure: str) -> T:
         try:
             with Monitor(self.runtime, OPERATIONS_SOCKET) as monitor:
-                verb(monitor)
+                return verb(monitor)
         except (MonitorError, MonitorSilent, OSError) as error:
             raise as_machine_error(error, "monitor_silent", self.runtime, failure) from error
 
