@@ -17,6 +17,21 @@ settings.register_profile("thorough", max_examples=1000)  # pytest --hypothesis-
 settings.load_profile("suite")
 
 
+#: Files whose tests share a stack that takes ten seconds of processor time to start: on one process, in two halves of like length.
+_STACKS = {
+    "gates a": ("test_gate_1_memory", "test_gate_4_unattended", "test_gate_5_forks", "test_gate_6_rate", "test_gate_pin"),
+    "gates b": ("test_gate_2a_daemon", "test_gate_2b_crash", "test_gate_2b_portable"),
+}
+_STACK_OF = {file: stack for stack, files in _STACKS.items() for file in files}
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Which tests stay together where several processes run them: those of a stack, else those of a file."""
+    for item in items:
+        item.add_marker(pytest.mark.xdist_group(_STACK_OF.get(item.path.stem, item.nodeid.partition("::")[0])))
+
+
 @pytest.fixture(scope="session", autouse=True)
 def nothing_stays_outside(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     yield

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 HERE = Path(__file__).parent
-WHOLE = {"KEEPSTATE_CYCLES": "20", "KEEPSTATE_EVERY_STEP": "1"}  # the whole suite is content with less
+WHOLE = {"KEEPSTATE_CYCLES": "20", "KEEPSTATE_EVERY_STEP": "1", "KEEPSTATE_CHILDREN": "8"}  # the whole suite is content with less
 
 
 def main() -> int:

@@ -1,6 +1,7 @@
 """What gate 5 looks at in the children of a fork: files, draws of randomness, identity, and the image that their processes map."""
 
 import json
+import mmap
 from dataclasses import dataclass
 from functools import partial
 from itertools import combinations
@@ -20,7 +21,7 @@ FOLLOWING = 10
 
 @dataclass(frozen=True)
 class Forked:
-    """`drawn`: how many draws its parent had made when the save of the fork was published: a draw with a higher number came after it."""
+    """`drawn`: how many draws its parent had made when the save of the fork was published; the saved moment holds no more of them."""
 
     parent: Subject
     children: list[Subject]
@@ -55,11 +56,17 @@ def prove_randomness(forked: Forked, evidence: dict[str, Any]) -> None:
     drawn = [draws_of(machine) for machine in machines]
     for machine in machines:
         machine.exec(f"rm {DRAWING}")  # nine programs that go on drawing would slow down all that follows
-    after = [{draw for number, draw in one.items() if number > forked.drawn} for one in drawn]
-    shared = [draw for one, other in combinations(after, 2) for draw in one & other]
-    evidence |= {"draws_after_the_fork": [len(one) for one in after], "draws_that_two_machines_share": len(shared)}
+    common = {draw for one, other in combinations(drawn, 2) for draw in set(one.values()) & set(other.values())}
+    new = common - drawn_before(forked.children[0], common)
+    evidence |= {"draws": [len(one) for one in drawn], "draws_in_common": len(common), "of_them_after_the_fork": len(new)}
     assert len({one[1] for one in drawn}) == 1, "the machines have a past in common"
-    assert not shared, "machines of one checkpoint draw the same numbers"
+    assert not new, "machines of one checkpoint draw the same numbers"
+
+
+def drawn_before(child: Subject, draws: set[str]) -> set[str]:
+    """Of these draws, those that the saved memory holds: whatever it does not hold was drawn after the moment of the save."""
+    with open(str(record_of(child)["memory"]), "rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as memory:
+        return {draw for draw in draws if memory.find(draw.encode()) >= 0}
 
 
 def _has_drawn(machine: Subject, count: int) -> bool:
