@@ -7,6 +7,7 @@ ASGI has no such upgrade. The connection is taken from the HTTP server where it 
 import asyncio
 import json
 import re
+import select
 import socket
 from collections.abc import Mapping
 from http import HTTPStatus
@@ -23,6 +24,7 @@ from sessions_app.errors import FleetUnavailable, NotServed, ServiceError
 PATH = re.compile(r"/api/sessions/([^/]+)/attach")
 SWITCHED = b"HTTP/1.1 101 Switching Protocols\r\nUpgrade: ks-attach\r\nConnection: Upgrade\r\n\r\n"
 READ_BYTES = 32 * 1024
+LOOK_SECONDS = 2.0
 
 _places = asyncio.Semaphore(CONSOLES)
 
@@ -41,10 +43,23 @@ class Wire:
         """Raw bytes have no place for a notice."""
 
     async def receive(self) -> bytes | tuple[int, int] | None:
-        data = await self._reader.read(READ_BYTES)
-        if not data:
-            await asyncio.Event().wait()  # the client's input has ended, not its interest; the other direction ends the visit
-        return data
+        try:
+            data = await self._reader.read(READ_BYTES)
+        except OSError:
+            return None
+        if data:
+            return data
+        while not self._gone():  # noqa: ASYNC110  # the client's input has ended, not its interest; nothing tells when that does
+            await asyncio.sleep(LOOK_SECONDS)
+        return None
+
+    def _gone(self) -> bool:
+        """After the end of input the event loop does not look at the connection any more, unless there is something to send."""
+        if self._writer.transport.is_closing():
+            return True
+        poll = select.poll()
+        poll.register(self._writer.get_extra_info("socket"), 0)  # an error and a hang-up are told unasked
+        return bool(poll.poll(0))
 
 
 async def attach(

@@ -70,9 +70,11 @@ async def _out(link: Link, screen: Screen, traffic: Traffic) -> str:
             if kind == frames.OUTPUT:
                 traffic.printed += len(data)
                 traffic.last = time.monotonic()
-                await asyncio.wait_for(screen.show(data), SEND_SECONDS)
+                async with asyncio.timeout(SEND_SECONDS):  # `wait_for` of Python 3.11 can swallow that this task is cancelled
+                    await screen.show(data)
             elif kind == frames.NOTICE:
-                await asyncio.wait_for(screen.tell(as_object(data)), SEND_SECONDS)
+                async with asyncio.timeout(SEND_SECONDS):
+                    await screen.tell(as_object(data))
             elif kind == frames.END:
                 return str(as_object(data).get("why", GONE))
     except TimeoutError:

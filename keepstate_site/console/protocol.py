@@ -1,10 +1,11 @@
 """uvicorn's HTTP protocol with one upgrade more than its own.
 
 It overrides the three methods by which uvicorn hands a connection to its WebSocket protocol. They are not of its documented interface:
-the version is pinned, and tests/integration/site/test_attach.py says at once if a later one does it otherwise.
+the version is pinned, and tests/integration/inside/test_console.py says at once if a later one does it otherwise.
 """
 
 import asyncio
+import socket
 from typing import Any
 
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
@@ -12,6 +13,8 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 UPGRADE = b"ks-attach"
 HEAD_END = b"\r\n\r\n"
 BUFFER_BYTES = 32 * 1024
+#: A connection whose other end takes nothing for so long is ended by the kernel; nobody else can end a WebSocket that does not read.
+STUCK_MILLISECONDS = 60_000
 
 
 class ConsoleProtocol(HttpToolsProtocol):
@@ -25,6 +28,9 @@ class ConsoleProtocol(HttpToolsProtocol):
         return self._get_upgrade() == UPGRADE or super()._should_upgrade()
 
     def handle_websocket_upgrade(self) -> None:
+        sock = self.transport.get_extra_info("socket")
+        if sock is not None and sock.family in (socket.AF_INET, socket.AF_INET6):
+            sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, STUCK_MILLISECONDS)
         if self._get_upgrade() != UPGRADE:
             super().handle_websocket_upgrade()
             return

@@ -4,6 +4,7 @@ import asyncio
 import json
 import re
 from collections.abc import Mapping
+from contextlib import suppress
 from typing import Any
 from urllib.parse import parse_qsl
 
@@ -18,6 +19,7 @@ from sessions_app.errors import FleetUnavailable, Internal, NotServed, ServiceEr
 
 PATH = re.compile(r"/api/v2/sessions/([^/]+)/console")
 TEXT_BYTES = 1024
+CLOSE_SECONDS = 5.0
 #: By reason. 4xxx are ours: what the client may do about them is in the documents.
 CLOSE_CODES: Mapping[str, int] = {
     "shell_ended": 1000, "client_left": 1000, "relay_closed": 1012, "full": 1013,
@@ -73,7 +75,9 @@ async def websocket(scope: WebSocketScope, receive: ASGIReceiveCallable, send: A
             raise
         why = await bridge(visit, link, Socket(receive, send), "websocket")
         if why != "client_left":
-            await send({"type": "websocket.close", "code": CLOSE_CODES.get(why, 1011), "reason": why})
+            with suppress(TimeoutError):  # one that does not read is not told; its place is free all the same
+                async with asyncio.timeout(CLOSE_SECONDS):
+                    await send({"type": "websocket.close", "code": CLOSE_CODES.get(why, 1011), "reason": why})
 
 
 def _admitted(scope: WebSocketScope) -> Visit:

@@ -21,6 +21,9 @@ class Line(Protocol):
     def read(self) -> bytes:
         """What the guest printed since; waits for it. Empty: the machine has ended, or `close` was called."""
 
+    def lost(self) -> bool:
+        """Whether the guest printed more than there was room for, since this was asked last. For the thread that reads."""
+
     def type(self, data: bytes) -> int:
         """Give the guest input and return how much of it was dropped, because the guest did not take it. Raises MachineError."""
 

@@ -1,7 +1,7 @@
 """The relay of a host: its machines' files and terminals, for the web process, on a unix socket of the host's directory.
 
-One relay serves a host at a time (a lock beside the socket; others wait for their turn), for a machine's terminal has room for one
-connection only. Each connection is a thread, and there are no more of them than a fixed number.
+One relay serves a host at a time (a lock beside the socket; others wait for their turn), for two readers of a machine's terminal would each
+get a part of what it prints. Each connection is a thread, and there are no more of them than a fixed number.
 """
 
 import fcntl

@@ -3,6 +3,8 @@
 import logging
 import secrets
 import threading
+from collections.abc import Mapping
+from typing import Any
 
 from workers.machine.driver import MachineError
 from workers.machine.script import RunsScripts
@@ -14,6 +16,7 @@ log = logging.getLogger(__name__)
 VISITORS = 16
 #: What was printed last, for those who come later.
 SCROLLBACK_BYTES = 64 * 1024
+LOST: Mapping[str, Any] = {"output_lost": True}
 
 
 class Full(Exception):
@@ -34,6 +37,7 @@ class Hub:
         self._visitors: list[Visitor] = []
         self._writer: Visitor | None = None
         self._scrollback = bytearray()
+        self._lost_unseen = False  # output was lost while nobody was here to be told
         self._nonce = secrets.token_hex(16)
         self._size: tuple[int, int] | None = None
         self._resizing = False
@@ -53,6 +57,9 @@ class Hub:
             if len(self._visitors) >= VISITORS:
                 raise Full
             visitor.show(bytes(self._scrollback))
+            if self._lost_unseen:
+                visitor.tell(LOST)
+                self._lost_unseen = False
             self._visitors.append(visitor)
             self._choose_writer()
 
@@ -109,18 +116,24 @@ class Hub:
     def _read(self) -> None:
         mark, tail = shell.end_mark(self._nonce), b""
         while data := self._line.read():
-            with self._lock:
-                self._scrollback += data
-                del self._scrollback[:-SCROLLBACK_BYTES]
-                visitors = list(self._visitors)
-            for visitor in visitors:
-                visitor.show(data)
+            self._show(data, self._line.lost())
             tail = (tail + data)[-(len(data) + len(mark)) :]
             if mark in tail:
                 self.close(LEFT)
                 return
             tail = tail[-len(mark) :]
         self.close(STOPPED)
+
+    def _show(self, data: bytes, lost: bool) -> None:
+        with self._lock:
+            self._scrollback += data
+            del self._scrollback[:-SCROLLBACK_BYTES]
+            visitors = list(self._visitors)
+            self._lost_unseen = self._lost_unseen or (lost and not visitors)
+        for visitor in visitors:
+            visitor.show(data)
+            if lost:
+                visitor.tell(LOST)
 
     def _resize(self) -> None:
         while True:

@@ -105,6 +105,7 @@ def address_of_site(django_db_setup: None) -> Iterator[str]:
     from keepstate_site.serve import OPTIONS
 
     listener = socket.create_server(("127.0.0.1", 0))
+    listener.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 64 * 1024)  # for every connection: one that does not read is soon seen
     config = uvicorn.Config("keepstate_site.asgi:application", **{**OPTIONS, "timeout_graceful_shutdown": 2})
     assert config.http is ConsoleProtocol
     site = uvicorn.Server(config)

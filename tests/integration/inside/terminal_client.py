@@ -2,6 +2,7 @@
 
 import json
 import socket
+import struct
 import time
 from typing import Any, Self
 
@@ -17,13 +18,16 @@ class Console:
     def __init__(self, place: str, session: str, token: str | None, *, query: str = "", **options: Any):
         headers = {"Authorization": f"Bearer {token}"} if token else {}
         address = f"ws://{place}/api/v2/sessions/{session}/console{query}"
-        self.socket: ClientConnection = connect(address, additional_headers=headers, max_size=None, **options).__enter__()
+        self.socket: ClientConnection = connect(address, additional_headers=headers, max_size=None, max_queue=None, **options).__enter__()
         self.printed, self.notices, self.close = b"", list[dict[str, Any]](), (0, "")
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:
+        self.leave()
+
+    def leave(self) -> None:
         self.socket.close()
 
     def type(self, data: bytes) -> None:
@@ -40,6 +44,9 @@ class Console:
 
     def until_told(self, notice: dict[str, Any]) -> None:
         self._receive_until(lambda: notice in self.notices, str(notice))
+
+    def until_told_of(self, what: str) -> None:
+        self._receive_until(lambda: any(what in notice for notice in self.notices), what)
 
     def until_closed(self) -> tuple[int, str]:
         self._receive_until(lambda: self.close[0], "the end")
@@ -61,9 +68,9 @@ class Console:
 
 
 class Raw:
-    """An HTTP/1.1 connection that asked for the upgrade `ks-attach`."""
+    """An HTTP/1.1 connection that asked for an upgrade."""
 
-    def __init__(self, place: str, target: str, token: str, *, more: bytes = b"", window: int | None = None):
+    def __init__(self, place: str, target: str, token: str, *, upgrade: str = "ks-attach", more: bytes = b"", window: int | None = None):
         host, port = place.rsplit(":", 1)
         self.socket = socket.socket()
         self.socket.settimeout(SECONDS)
@@ -71,7 +78,8 @@ class Raw:
             self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, window)
         self.socket.connect((host, int(port)))
         head = (
-            f"GET {target} HTTP/1.1\r\nHost: {place}\r\nAuthorization: Bearer {token}\r\nUpgrade: ks-attach\r\nConnection: Upgrade\r\n\r\n"
+            f"GET {target} HTTP/1.1\r\nHost: {place}\r\nAuthorization: Bearer {token}\r\nUpgrade: {upgrade}\r\nConnection: Upgrade\r\n"
+            "Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: AAAAAAAAAAAAAAAAAAAAAA==\r\n\r\n"
         )
         self.socket.sendall(head.encode() + more)
         self.received = b""
@@ -81,6 +89,11 @@ class Raw:
         return self
 
     def __exit__(self, *_: object) -> None:
+        self.leave()
+
+    def leave(self) -> None:
+        """At once, as a client that is killed with output unread."""
+        self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
         self.socket.close()
 
     @property

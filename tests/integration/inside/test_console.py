@@ -1,17 +1,19 @@
 """The terminal of a real machine through the real web server."""
 
+import asyncio
 import os
 import re
 import signal
 import socket
 import threading
 from collections.abc import Callable, Iterator
+from datetime import timedelta
 
 import pytest
 from websockets.exceptions import InvalidStatus
 
-from keepstate_site.console import bridge
-from sessions_app.models import Session, SessionEvent
+from keepstate_site.console import bridge, websocket
+from sessions_app.models import IdlePolicy, Session, SessionEvent
 from sessions_app.services import token as tokens
 from tests.driver_suite import GUEST_SECONDS
 from tests.integration.inside.conftest import SESSION
@@ -19,10 +21,10 @@ from tests.integration.inside.terminal_client import Console, Raw
 from tests.machine_kit import assemble
 from tests.support.fleet import Tenant, tenant
 from tests.support.waiting import until
-from workers.terminal import visitor
 
 pytestmark = pytest.mark.vm
 ATTACH = f"/api/sessions/{SESSION}/attach"
+CONSOLE = f"/api/v2/sessions/{SESSION}/console"
 
 
 @pytest.fixture
@@ -31,7 +33,7 @@ def visits(address_of_site: str, session: Session) -> Iterator[list[Console | Ra
     opened: list[Console | Raw] = []
     yield opened
     for one in opened:
-        one.socket.close()
+        one.leave()
     until(lambda: SessionEvent.objects.filter(type="console.closed").count() == len(opened), 20, "every visit is told as closed")
 
 
@@ -62,6 +64,16 @@ def say(console: Console, command: str) -> str:
     return console.until(b"do0ne\r\n").decode(errors="replace")
 
 
+def size(inside, path: str) -> int:
+    return int(inside.sh(f"stat -c %s {path} 2>/dev/null || echo 0"))
+
+
+def leave(console: Console, visits: int) -> None:
+    """Return when so many visits have ended."""
+    console.leave()
+    until(lambda: SessionEvent.objects.filter(type="console.closed").count() == visits, 20, "the visit is told as closed")
+
+
 def refused(open_one: Callable[[], object]) -> tuple[int, str]:
     with pytest.raises(InvalidStatus) as error:
         open_one()
@@ -90,7 +102,7 @@ def test_a_new_size_is_seen_by_the_machine(console, inside):
 def test_who_connects_again_finds_the_same_shell(console):
     first = console()
     say(first, "cd /tmp; KEPT=kept-$$")
-    first.socket.close()
+    first.leave()
     second = console()
     found = say(second, 'echo "in $(pwd) $KEPT of $$"')
     assert re.search(r"in /tmp kept-(\d+) of \1\r\n", found)
@@ -99,8 +111,8 @@ def test_who_connects_again_finds_the_same_shell(console):
 def test_control_characters_reach_the_program_in_front(console):
     one = console()
     say(one, "true")
-    one.type(b"sleep 1000\r")
-    one.until(b"sleep 1000\r\n")
+    one.type(b"sh -c 'echo ru$((1))ns; exec sleep 1000'\r")
+    one.until(b"ru1ns\r\n")  # before that, the shell itself would take what is typed
     one.type(b"\x03")
     one.until(b"# ")
     assert "status 130" in say(one, "echo status $?")
@@ -112,7 +124,7 @@ def test_every_byte_that_is_typed_arrives(console, inside):
     one.until(b"re1ady")
     data = bytes(range(256)) * 12
     one.type(data[:3000])
-    until(lambda: inside.sh("stat -c %s /tmp/typed 2>/dev/null || echo 0") == "3000", 20, "all of it arrived")
+    until(lambda: size(inside, "/tmp/typed") == 3000, 20, "all of it arrived")
     assert bytes.fromhex(inside.sh("od -An -v -tx1 /tmp/typed").replace(" ", "").replace("\n", "")) == data[:3000]
     say(one, "true")
 
@@ -136,7 +148,7 @@ def test_the_newest_types_the_others_look_on(console):
     first.until_told({"writer": False})
     second.type(b"echo from-se$((2))cond\r")
     assert b"from-se2cond" in first.until(b"from-se2cond")
-    second.socket.close()
+    second.leave()
     first.notices.clear()
     first.until_told({"writer": True})
     say(first, "true")
@@ -154,50 +166,65 @@ def test_who_only_looks_does_not_type(console, inside):
 # -- floods and stalls
 
 
-def test_a_flood_goes_by_and_the_shell_answers_after_it(console):
+def test_a_flood_goes_by_whole_and_the_shell_answers_after_it(console):
     one = console()
     say(one, "true")
-    one.type(b"yes flood | head -c 2000000; echo af$((1))ter\r")
-    assert len(one.until(b"af1ter")) > 100_000
+    one.type(b"head -c 300000 /dev/zero | tr '\\0' '\\132'; echo af$((1))ter\r")
+    assert one.until(b"af1ter").count(b"Z") == 300_000
+    assert {"output_lost": True} not in one.notices
     assert "still" in say(one, "echo still")
 
 
-def test_who_does_not_read_is_sent_away_and_neither_the_guest_nor_the_others_wait(console, attach, monkeypatch):
-    monkeypatch.setattr(bridge, "SEND_SECONDS", 2.0)
-    monkeypatch.setattr(visitor, "QUEUE_BYTES", 200_000)
-    attach("?view=1", window=4096)
+@pytest.mark.parametrize(("upgrade", "path"), [("ks-attach", ATTACH), ("websocket", CONSOLE)])
+def test_who_does_not_read_is_sent_away_and_neither_the_guest_nor_the_others_wait(
+    console, address_of_site, owner, visits, monkeypatch, upgrade, path
+):
+    monkeypatch.setattr(bridge, "SEND_SECONDS", 0.5)
+    monkeypatch.setattr(websocket, "CLOSE_SECONDS", 0.5)
+    monkeypatch.setattr(websocket, "_places", asyncio.Semaphore(2))
+    stuck = Raw(address_of_site, f"{path}?view=1", owner.plain, upgrade=upgrade, window=4096)
+    visits.append(stuck)
     one = console()
     say(one, "true")
-    one.type(b"yes flood | head -c 4000000; echo af$((2))ter\r")
-    assert len(one.until(b"af2ter")) > 1_000_000
+    one.type(b"head -c 600000 /dev/zero | tr '\\0' '\\132'; echo af$((2))ter\r")
+    assert one.until(b"af2ter").count(b"Z") == 600_000
     closed = SessionEvent.objects.filter(type="console.closed")
     until(closed.exists, 30, "the one that does not read was sent away")
     assert closed.get().payload["why"] == "too_slow"
+    until(lambda: not websocket._places.locked(), 20, "its place is free for another")
     assert "still" in say(one, "echo still")
 
 
-def test_input_that_nothing_takes_is_dropped_and_told_and_a_save_goes_by(console, inside, tmp_path):
+def test_what_is_printed_while_nobody_is_connected_is_shown_to_the_next_and_what_had_no_room_is_told(console, inside):
+    first = console()
+    say(first, "true")
+    leave(first, 1)
+    inside.sh("echo mea$((1))nwhile >/dev/hvc0")
+    second = console()
+    second.until(b"mea1nwhile")
+    say(second, "true")
+    assert second.notices == [{"writer": True}]
+    leave(second, 2)
+    inside.sh("head -c 1200000 /dev/zero >/dev/hvc0")
+    console().until_told({"output_lost": True})
+
+
+def test_input_that_nothing_takes_is_dropped_and_told_to_the_byte_and_a_save_goes_by(console, inside, tmp_path):
+    inside.sh("rm -f /tmp/go /tmp/came")
     one = console()
-    one.type(b"stty raw -echo; echo re$((1))ady; sleep 1000\r")
+    waits = "while [ ! -e /tmp/go ]; do sleep 0.1; done; head -c $(cat /tmp/go) >/tmp/came"
+    one.type(f"stty raw -echo; echo re$((1))ady; {waits}; stty sane\r".encode())
     one.until(b"re1ady")
-    for _ in range(8):
+    for _ in range(3):
         one.type(b"x" * 60_000)
-    until(lambda: any("input_dropped" in notice for notice in _notices(one)), 30, "what was dropped is told")
+    one.type(b"!")
+    one.until_told({"input_dropped": 1})
+    came = 180_001 - sum(notice.get("input_dropped", 0) for notice in one.notices)
     (tmp_path / "staging").mkdir()
     assert len(inside.machine.capture(tmp_path / "staging").page_numbers) > 0
-    inside.sh("kill $(pgrep -f 'sleep 1000') ; sleep 0.1; stty -F /dev/hvc0 sane")
-    other = console()
-    other.type(b"\x15\r")
-    assert "still" in say(other, "echo still")
-
-
-def _notices(console: Console) -> list:
-    console.resize(80, 24)
-    try:
-        console._receive_until(lambda: console.notices, "a notice")
-    except TimeoutError:
-        pass
-    return console.notices
+    inside.sh(f"echo {came} >/tmp/going; mv /tmp/going /tmp/go")
+    until(lambda: size(inside, "/tmp/came") == came, 20, "all that was not told as dropped arrived")
+    assert "still" in say(one, "echo still")
 
 
 # -- saves, resumes, ends
@@ -271,7 +298,7 @@ def test_ks_attach_is_refused_as_json_before_the_upgrade(address_of_site, sessio
 
 
 def test_a_plain_request_is_told_which_upgrade_it_lacks(web):
-    for path in (ATTACH, f"/api/v2/sessions/{SESSION}/console"):
+    for path in (ATTACH, CONSOLE):
         answer = web.get(path)
         assert answer.status_code == 426
         assert "ks_upgrade_required" in answer.text
@@ -321,11 +348,20 @@ def test_a_message_that_is_none_of_ours_ends_the_console(console):
     assert one.until_closed() == (1003, "malformed")
 
 
+def test_an_open_console_is_use_of_its_session(console, session, monkeypatch):
+    monkeypatch.setattr(bridge, "TELL_EVERY_SECONDS", 0.1)
+    began = IdlePolicy.objects.create(session=session, enabled=True)
+    began.refresh_from_db()
+    console()
+    for _ in range(2):  # the first may be told by its opening, the second is told while it is open
+        IdlePolicy.objects.update(active_at=began.active_at - timedelta(hours=1))
+        until(lambda: IdlePolicy.objects.get().active_at >= began.active_at, 20, "it is told as use")
+
+
 def test_the_history_tells_who_opened_a_console_and_how_it_ended(console, session, owner):
     one = console()
     say(one, "true")
-    one.socket.close()
-    until(lambda: SessionEvent.objects.filter(type="console.closed").exists(), 20, "it is told as closed")
+    leave(one, 1)
     opened, closed = (SessionEvent.objects.get(session=session, type=f"console.{word}") for word in ("opened", "closed"))
     assert opened.source == closed.source == f"api/{owner.token.prefix}"
     assert opened.payload["console_id"] == closed.payload["console_id"]

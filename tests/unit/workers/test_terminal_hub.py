@@ -28,6 +28,10 @@ class TestLine:
         self.prints: queue.Queue[bytes] = queue.Queue()
         self.typed: list[bytes] = []
         self.takes = True
+        self.overflowed = False
+
+    def lost(self) -> bool:
+        return self.overflowed
 
     def read(self) -> bytes:
         return self.prints.get()
@@ -125,6 +129,20 @@ def test_input_that_the_guest_does_not_take_is_dropped_and_told(hub, machine):
     machine.line.takes = False
     hub.type(client.visitor, b"lost")
     assert client.next() == (frames.NOTICE, {"input_dropped": 4})
+
+
+def test_output_that_was_lost_is_told_after_what_was_printed_before_also_to_who_comes_later(hub, machine):
+    machine.line.overflowed = True
+    machine.line.prints.put(b"to nobody")
+    until(lambda: machine.line.prints.empty() and hub._scrollback, SECONDS, "it was read")
+    client = Client(hub, may_write=False).join()
+    assert [client.next(), client.next()] == [(frames.OUTPUT, b"to nobody"), (frames.NOTICE, {"output_lost": True})]
+    machine.line.prints.put(b"more")
+    assert [client.next(), client.next()] == [(frames.OUTPUT, b"more"), (frames.NOTICE, {"output_lost": True})]
+    machine.line.overflowed = False
+    machine.line.prints.put(b"all")
+    assert client.next() == (frames.OUTPUT, b"all")
+    assert Client(hub, may_write=False).join().next() == (frames.OUTPUT, b"to nobodymoreall")
 
 
 def test_who_does_not_read_is_sent_away_and_the_others_go_on(hub, machine, monkeypatch):

@@ -1,6 +1,6 @@
-"""The listening sockets of a machine: made here and inherited, so that QEMU need not be able to make names in its directory.
+"""The listening sockets and named pipes of a machine: made here, so that QEMU need not be able to make names in its directory.
 
-Who connects before QEMU has come so far waits in the socket's queue.
+Sockets are inherited; pipes are found by name. Who connects before QEMU has come so far waits in the socket's queue.
 """
 
 import os
@@ -10,7 +10,10 @@ from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
+from workers.machine.qemu import fifo
+
 _LISTENING = re.compile(r"(?<=,)path=([a-z.-]+)(?=,server=on)")
+_PIPE = re.compile(r"pipe,.*path=([a-z.-]+)")
 WAITING = 8  # connections that QEMU has not taken yet
 
 
@@ -28,6 +31,9 @@ def passed(argv: Sequence[str], runtime: Path) -> Iterator[tuple[list[str], tupl
             made.append(sock.fileno())
             return f"fd={sock.fileno()}"
 
+        for word in argv:
+            if found := _PIPE.fullmatch(word):
+                fifo.make(runtime, found[1])
         words = [_LISTENING.sub(listen, word) if word.startswith("socket,") else word for word in argv]
         yield words, tuple(made)
 

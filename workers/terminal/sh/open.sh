@@ -18,16 +18,17 @@ if lives 2>/dev/null; then
     exit 0
 fi
 echo 0 >/proc/self/oom_score_adj # the agent's own protection is not for what it starts
-stty -F $tty sane columns "$1" rows "$2" || exit 20
 cat >$here/tmux.conf <<'END'
 set -g status off
 set -g history-limit 5000
 set -s escape-time 20
 END
-# Not with &: a shell without job control lets what it starts so ignore Ctrl-C, for good.
+# Not with &: a shell without job control lets what it starts so ignore Ctrl-C, for good. The size is set by who keeps the terminal open: the
+# kernel forgets it with the last one who closes it.
 rm -f $here/terminal.pid
 start-stop-daemon -S -b -m -p $here/terminal.pid -x /usr/lib/keepstate/sh -- \
-    -c 'exec <>"$1" >&0 2>&1 && exec setsid -c "$0" -c "$3" keepstate "$2"' /usr/lib/keepstate/sh $tty $here "$4" || exit 20
+    -c 'exec <>"$1" >&0 2>&1 && stty sane columns "$4" rows "$5" && exec setsid -c "$0" -c "$3" keepstate "$2"' \
+    /usr/lib/keepstate/sh $tty $here "$4" "$1" "$2" || exit 20
 tries=0
 until lives 2>/dev/null; do
     tries=$((tries + 1))
