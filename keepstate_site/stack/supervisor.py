@@ -16,7 +16,7 @@ from keepstate_site.stack.output import Log
 
 TICK_SECONDS = 0.05
 IDLE_SECONDS = 0.25
-FIRST_DELAY, LONGEST_DELAY = 0.5, 30.0
+FIRST_DELAY, LONGEST_DELAY = 0.1, 30.0
 HEALTHY_SECONDS = 60.0  # a process that lived so long starts its back-off anew
 HURRY_SECONDS = 2.0  # what remains of each deadline after a second signal
 

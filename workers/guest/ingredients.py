@@ -12,6 +12,7 @@ from workers.guest.archive import Archive, unpack
 from workers.guest.bzimage import bootable
 from workers.guest.distribution import Distribution, archive_sources, debian_architecture
 from workers.guest.errors import ImageError
+from workers.guest.hwclock_program import hwclock_program
 from workers.guest.image import DISK
 from workers.guest.recipe import Recipe
 from workers.guest.rootdisk import make_root_disk
@@ -29,7 +30,7 @@ def make_files(recipe: Recipe, distribution: Distribution, files: dict[str, byte
     """
     if recipe.disk_bytes and recipe.architecture != platform.machine():
         raise ImageError(f"An image with a root disk is built on a host of its architecture: {recipe.architecture}. Nothing was fetched.")
-    files = files | {"seed": seed_program(recipe.architecture)}
+    files = files | {"seed": seed_program(recipe.architecture), "clock": hwclock_program(recipe.architecture)}
     archive = Archive(archive_sources(distribution, recipe.architecture), work)
     tree = work / "tree"
     say("fetching the kernel")

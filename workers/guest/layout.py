@@ -8,11 +8,12 @@ PLACES = {
     "exec": (f"{SCRIPTS}/exec",),
     "reseed": (f"{SCRIPTS}/reseed",),
     "seed": (f"{SCRIPTS}/seed",),  # no script: see seed_program.py
-    "hwclock": ("usr/sbin/hwclock",),
+    "clock": ("usr/sbin/hwclock",),  # nor this: see hwclock_program.py
+    "hwclock": (f"{SCRIPTS}/hwclock",),
     "shutdown": ("usr/sbin/shutdown", "usr/sbin/poweroff", "usr/sbin/halt", "usr/sbin/reboot"),
 }
 
 
 def guest_paths(files: dict[str, bytes]) -> dict[str, bytes]:
-    """{path in the guest: content} of the scripts and of `seed`; all are executable. The initramfs' own script is not among them."""
+    """{path in the guest: content} of the scripts and programs; all are executable. The initramfs' own script is not among them."""
     return {path: files[name] for name, paths in PLACES.items() for path in paths}

@@ -13,12 +13,14 @@ BUILDER_FILES = (
     "bzimage.py",
     "cpio.py",
     "elf.py",
+    "hwclock_program.py",
     "ingredients.py",
     "initramfs.py",
     "kernel.py",
     "layout.py",
     "rootdisk.sh",
     "seed_program.py",
+    "static_program.py",
 )
 
 # Loaded in the initramfs, each with what it depends on; what the kernel has built in is skipped. A name that ends in "?" may be missing.

@@ -7,13 +7,8 @@ The program opens /dev/urandom, reads up to 4096 bytes from standard input to it
 RNDRESEEDCRNG. Exit code 0: in use. 2: /dev/urandom could not be opened. 3: nothing was read. 4, 5: the first, the second call was refused.
 """
 
-import struct
+from workers.guest.static_program import program
 
-from workers.guest.errors import ImageError
-
-LOADED_AT = 0x400000
-HEADER_BYTES = 64 + 56
-MACHINES = {"x86_64": 62, "aarch64": 183}
 PATH = b"/dev/urandom\0"  # stands behind the code, which finds it relative to itself
 
 X86_64 = """
@@ -128,17 +123,4 @@ LISTINGS = {"x86_64": X86_64, "aarch64": AARCH64}
 
 def seed_program(architecture: str) -> bytes:
     """The program as an ELF file. Raises ImageError for an architecture that it was not written for."""
-    if architecture not in LISTINGS:
-        raise ImageError(f"The guest's seed program was not written for {architecture}. Nothing was published.")
-    content = code(LISTINGS[architecture]) + PATH
-    length = HEADER_BYTES + len(content)
-    header = b"\x7fELF\x02\x01\x01".ljust(16, b"\0")
-    header += struct.pack("<HHIQQQIHHHHHH", 2, MACHINES[architecture], 1, LOADED_AT + HEADER_BYTES, 64, 0, 0, 64, 56, 1, 0, 0, 0)
-    readable_and_executable = 5
-    segment = struct.pack("<IIQQQQQQ", 1, readable_and_executable, 0, LOADED_AT, LOADED_AT, length, length, 0x10000)
-    return header + segment + content
-
-
-def code(listing: str) -> bytes:
-    """The bytes of a listing's lines; a line that begins with a space is a label."""
-    return b"".join(bytes.fromhex(line.split()[0]) for line in listing.splitlines() if line and not line.startswith(" "))
+    return program("seed", architecture, LISTINGS, PATH)

@@ -149,9 +149,12 @@ class Machine(Protocol):
     def ping(self, timeout_seconds: float) -> None:
         """The guest answered within the time, or `guest_silent` / `machine_dead`."""
 
-    def greet(self, timeout_seconds: float, identity: GuestIdentity | None = None) -> None:
+    def greet(self, timeout_seconds: float, identity: GuestIdentity | None = None) -> Callable[[], None]:
         """After a resume: drop stale bytes of the guest channel, reseed where the hypervisor cannot, give the guest another identity if one
-        is given, set its clock. A guest that does not take its identity or its clock is `exec_failed`.
+        is given, set its clock. A guest that does not take its identity is `exec_failed`.
+
+        Returns once the guest has answered and all but its clock is done; nothing that is asked of the guest later comes before the clock.
+        What it returns waits for that, and raises `exec_failed` for a guest whose clock could not be set.
         """
 
     def exec(self, argv: Sequence[str], *, timeout_seconds: float, output_limit: int, cancelled: Callable[[], bool] = never) -> ExecResult:

@@ -5,11 +5,13 @@ Nothing of a checkpoint that fails a check reaches the hypervisor, and a refusal
 
 import logging
 import time
+from collections.abc import Callable
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
 from django.conf import settings
+from django.db import transaction
 
 from checkpoints_app.models import Checkpoint
 from checkpoints_app.services import checkpoint as checkpoints
@@ -17,6 +19,7 @@ from checkpoints_app.services import pin as pins
 from checkpoints_app.services import verify
 from checkpoints_app.store import BackendError
 from sessions_app.errors import Cancelled, Conflict, IntegrityFailed, ServiceError, StackIncompatible, StartFailed
+from sessions_app.services import event as events
 from sessions_app.services import session as sessions
 from sessions_app.services import steps
 from sessions_app.services.lease import LeaseLost
@@ -145,8 +148,9 @@ def _start(work: Work, checkpoint: Checkpoint, image: GuestImage, images: Assemb
     write_note(runtime, checkpoint=checkpoint.id, overlay="", images=images.names, lazy=images.lazy)
     crash.reach("loaded")
     images.confirm()
-    running = _wake(work, machine, identity_for(checkpoint), began)
+    running, clock = _wake(work, machine, identity_for(checkpoint), began)
     _commit(work, checkpoint, images, running, time.perf_counter() - began)
+    _await_clock(work, clock)
 
 
 def _assemble(work: Work, checkpoint: Checkpoint, stack: ExitStack) -> Assembled:
@@ -187,18 +191,28 @@ def _not_assembled(error: BackendError | OSError) -> StartFailed:
     return StartFailed(what, next_action=next_action, facts={"reason": reason})
 
 
-def _wake(work: Work, machine: Machine, identity: GuestIdentity | None, began: float) -> float:
+def _wake(work: Work, machine: Machine, identity: GuestIdentity | None, began: float) -> tuple[float, Callable[[], None]]:
     """Let the machine run and greet its guest; one that does not take what it is told then does not count as running.
 
-    Returns the seconds until its virtual CPUs ran.
+    Returns the seconds until its virtual CPUs ran, and what waits for its clock.
     """
     work.keeper.check()
     machine.run()
     running = time.perf_counter() - began
     crash.reach("running")
-    machine.greet(GREET_SECONDS, identity)
+    clock = machine.greet(GREET_SECONDS, identity)
     crash.reach("greeted")
-    return running
+    return running, clock
+
+
+def _await_clock(work: Work, clock: Callable[[], None]) -> None:
+    """The session runs, and its machine is not ended for a clock that stays wrong: its history tells of it."""
+    try:
+        clock()
+    except MachineError as error:
+        log.warning("a resumed guest's clock could not be set", extra={"reason": str(error)})
+        with transaction.atomic():
+            events.append(work.session.id, "session.clock_not_set", {"reason": str(error)}, source=work.source)
 
 
 def _commit(work: Work, checkpoint: Checkpoint, images: Assembled, running: float, answered: float) -> None:

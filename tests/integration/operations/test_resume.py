@@ -41,6 +41,14 @@ def test_the_response_carries_the_figures(world: World, session: Session) -> Non
     assert 0 < hot["running_seconds"] <= hot["answered_seconds"]
 
 
+def test_a_clock_that_could_not_be_set_is_told_in_the_history_of_a_session_that_runs(world: World, session: Session) -> None:
+    world.save(session, stop=True)
+    world.faults.clock_stays_wrong = True
+    world.resume(session)
+    assert session.runtime_state == "running"
+    assert events(session)[-2:] == ["session.resumed", "session.clock_not_set"]
+
+
 def test_a_host_that_has_nothing_assembled_reads_the_store(world: World, session: Session) -> None:
     guest(session, "echo kept > note")
     scribble(session, 2, seed=1)

@@ -50,13 +50,18 @@ class FakeMachine:
                 raise MachineError("guest_silent", "The guest did not answer in time (it is stopped).")
             time.sleep(0.01)
 
-    def greet(self, timeout_seconds: float, identity: GuestIdentity | None = None) -> None:
+    def greet(self, timeout_seconds: float, identity: GuestIdentity | None = None) -> Callable[[], None]:
         """A fake guest has its host's clock and randomness; its files say who it is, as those of a real one do."""
         self.ping(timeout_seconds)
         if identity is not None:
             argv = ["sh", "-c", IDENTIFY, "sh", identity.machine_id, identity.hostname]
             if self.exec(argv, timeout_seconds=timeout_seconds, output_limit=1000).exit_code != 0:
                 raise MachineError("exec_failed", "The guest did not take its identity.")
+        return self._clock
+
+    def _clock(self) -> None:
+        if self._faults.clock_stays_wrong:
+            raise MachineError("exec_failed", "The guest answers but its clock could not be set (fault asked for).")
 
     def exec(self, argv: Sequence[str], *, timeout_seconds: float, output_limit: int, cancelled: Callable[[], bool] = never) -> ExecResult:
         if not argv or any("\0" in word for word in argv) or output_limit < 1 or timeout_seconds <= 0:

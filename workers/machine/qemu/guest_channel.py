@@ -10,7 +10,7 @@ import json
 import secrets
 import socket
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import BinaryIO
 
@@ -83,19 +83,28 @@ class GuestConnection:
 
     def request(self, command: str, arguments: Mapping[str, object], deadline: float, response_limit: int = RESPONSE_LIMIT) -> object:
         """Send one command and return its answer, of whatever JSON type the guest chose. Raises GuestRefused too."""
+        (answer,) = self.requests([(command, arguments)], deadline, response_limit)
+        if isinstance(answer, GuestRefused):
+            raise answer
+        return answer
+
+    def requests(
+        self, commands: Sequence[tuple[str, Mapping[str, object]]], deadline: float, response_limit: int = RESPONSE_LIMIT
+    ) -> list[object]:
+        """Send commands at once, which the agent carries out in turn, and return each one's answer, or its GuestRefused.
+
+        Emulated guests are slow to wake: what belongs together costs one waking. `response_limit` bounds all answers together.
+        """
         deadline = min(deadline, time.monotonic() + ANSWER_SECONDS)
-        self._send(_encode(command, arguments), deadline)
-        received = bytearray()
-        while b"\n" not in received[-READ_BYTES:]:
-            received += self._receive(deadline)
+        self._send(b"".join(_encode(command, arguments) for command, arguments in commands), deadline)
+        received, lines = bytearray(), 0
+        while lines < len(commands):
+            piece = self._receive(deadline)
+            lines += piece.count(b"\n")
+            received += piece
             if len(received) > response_limit:
                 raise NoAnswer(f"its answer is longer than {response_limit} bytes")
-        message = _decode(bytes(received).partition(b"\n")[0])
-        if isinstance(message, dict) and "return" in message:
-            return message["return"]
-        if isinstance(message, dict) and isinstance(message.get("error"), dict):
-            raise GuestRefused(str(message["error"].get("desc", "no reason given"))[:300])
-        raise NoAnswer("its answer is not one of the agent's protocol")
+        return [_answer(line) for line in bytes(received).split(b"\n")[: len(commands)]]
 
     def _send(self, data: bytes, deadline: float) -> None:
         self._sock.settimeout(max(0.001, deadline - time.monotonic()))
@@ -121,6 +130,15 @@ class GuestConnection:
 
 def _encode(command: str, arguments: Mapping[str, object]) -> bytes:
     return json.dumps({"execute": command, "arguments": dict(arguments)} if arguments else {"execute": command}).encode() + b"\n"
+
+
+def _answer(line: bytes) -> object:
+    message = _decode(line)
+    if isinstance(message, dict) and "return" in message:
+        return message["return"]
+    if isinstance(message, dict) and isinstance(message.get("error"), dict):
+        return GuestRefused(str(message["error"].get("desc", "no reason given"))[:300])
+    raise NoAnswer("its answer is not one of the agent's protocol")
 
 
 def _decode(line: bytes) -> object:

@@ -11,7 +11,7 @@ TOLERANCE_SECONDS = 5.0
 def set_guest_clock(connection: GuestConnection, deadline: float) -> None:
     """The time is taken when the guest is known to listen. Raises `exec_failed` if the clock is then still wrong, NoAnswer.
 
-    The agent sets the clock and then calls hwclock, whose failure it reports as its own: what counts is the clock itself.
+    The agent sets the clock first and then calls hwclock, whose failure it reports as its own: what counts is the clock itself.
     """
     try:
         connection.request("guest-set-time", {"time": time.time_ns()}, deadline)

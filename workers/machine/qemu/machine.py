@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -12,6 +13,7 @@ from workers.machine.qemu.argv import INSPECTION_SOCKET, OPERATIONS_SOCKET
 from workers.machine.qemu.capture import capture
 from workers.machine.qemu.capture_memory import Subject
 from workers.machine.qemu.console import LOG_NAME, console_tail, plain
+from workers.machine.qemu.early import early
 from workers.machine.qemu.flatten import flatten
 from workers.machine.qemu.guest import converse
 from workers.machine.qemu.guest_channel import GuestConnection
@@ -60,19 +62,23 @@ class QemuMachine:
     def ping(self, timeout_seconds: float) -> None:
         self._converse(timeout_seconds, lambda _connection, _deadline: None)  # a guest that synchronises has answered
 
-    def greet(self, timeout_seconds: float, identity: GuestIdentity | None = None) -> None:
-        """The synchronisation drops the stale bytes. Where no vmgenid reseeds the generator, programs are held until it is done."""
+    def greet(self, timeout_seconds: float, identity: GuestIdentity | None = None) -> Callable[[], None]:
+        """The synchronisation drops the stale bytes. Where no vmgenid reseeds the generator, programs are held until it is done, and until
+        the clock is right: there it is waited for.
+        """
 
-        def say(connection: GuestConnection, deadline: float) -> None:
+        def say(connection: GuestConnection, deadline: float, answered: Callable[[], None]) -> None:
             if not self._platform.tells_of_clones:
                 reseed(connection, deadline)
             if identity is not None:
                 give_identity(connection, identity, deadline)
+            if self._platform.tells_of_clones:
+                answered()  # the clock takes the agent a tenth of a second more when it is emulated
             set_guest_clock(connection, deadline)
             if not self._platform.tells_of_clones:
                 set_going(self.runtime, connection, deadline, only_frozen=identity is not None)
 
-        self._converse(timeout_seconds, say)
+        return early(lambda answered: self._converse(timeout_seconds, partial(say, answered=answered)))
 
     def exec(self, argv: Sequence[str], *, timeout_seconds: float, output_limit: int, cancelled: Callable[[], bool] = never) -> ExecResult:
         self._require_guest()
