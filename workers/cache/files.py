@@ -1,19 +1,17 @@
-"""The host cache: assembled images by content, `<cache>/<kind>/<name>` with the digest taken when it was assembled in `<name>.sum`.
+"""The host cache: assembled images by content, `<cache>/<kind>/<name>` with the sum taken when it was assembled in `<name>.sum`.
 
-An image without its sum, or with another digest than its sum, is not believed: it is removed, and the caller assembles it again from
+An image without its sum, or with another one now, is not believed: it is removed, and the caller assembles it again from
 verified units. An image never changes once it has its name, so machines map it privately and any number of them may share it.
 """
 
 import fcntl
-import json
 import logging
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from workers.cache.digest import image_digest
-from workers.cache.joining import SUM, join_at
+from workers.cache.joining import SUM, is_what_was_summed, join_at
 from workers.host.identity import cache_directory
 
 log = logging.getLogger(__name__)
@@ -46,11 +44,8 @@ def lock_file(kind: str, name: str) -> Path:
 
 
 def intact(kind: str, name: str) -> bool:
-    """Whether the image is what was assembled, re-hashed now. Raises OSError, ValueError, KeyError, TypeError for one that has no sum to
-    be compared with, or that cannot be read.
-    """
-    wanted = json.loads(_sum(kind, name).read_text())["digest"]
-    return bool(image_digest(place(kind, name)) == wanted)
+    """Whether the image is what was assembled, read and summed now. Raises as `is_what_was_summed`."""
+    return is_what_was_summed(place(kind, name))
 
 
 def lookup(kind: str, name: str) -> Path | None:

@@ -11,8 +11,7 @@ from pathlib import Path
 from checkpoints_app.services import storage
 from checkpoints_app.store.ids import units_of
 from workers.cache import files as cache
-from workers.cache.digest import image_digest
-from workers.cache.joining import name_at, sum_at
+from workers.cache.joining import name_at, sum_at, sum_of
 from workers.lazy.plan import MAX_UNITS
 from workers.restore.assemble import assemble_memory
 from workers.restore.lazily import NotLazily, lazy_image
@@ -95,7 +94,7 @@ def _sum_beside(stack: ExitStack, flight: ExitStack, path: Path, fd: int) -> Non
     def work() -> bool:
         with flight:
             try:
-                sum_at(path, image_digest(Path(f"/proc/self/fd/{fd}")))
+                sum_at(path, sum_of(Path(f"/proc/self/fd/{fd}")))
             finally:
                 os.close(fd)
         return True

@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from workers.cache.digest import data_extents
+from workers.cache.image_sum import data_extents
 from workers.machine.driver import PAGE_BYTES, MachineError
 from workers.machine.qemu.extents import allocated_extents
 from workers.save.memory import BATCH_PAGES, Batch, read_whole

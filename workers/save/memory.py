@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from workers.cache.digest import data_extents
+from workers.cache.image_sum import data_extents
 from workers.machine.driver import PAGE_BYTES
 
 BATCH_PAGES = 2048  # 8 MiB

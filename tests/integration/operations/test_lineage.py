@@ -11,7 +11,7 @@ from checkpoints_app.store import AccountKeys
 from sessions_app.models import Session
 from tests.integration.operations.world import World, error_of, forget_cache, guest, objects, runs, scribble, store_directory
 from workers.cache import files
-from workers.cache.digest import data_extents
+from workers.cache.image_sum import data_extents
 
 
 def object_named(name: str) -> Path:

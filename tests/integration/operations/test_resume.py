@@ -16,7 +16,7 @@ from tests.integration.operations.world import (
     scribble,
 )
 from workers.cache import files
-from workers.cache.digest import data_extents
+from workers.cache.image_sum import data_extents
 from workers.host.note import read_note
 
 
