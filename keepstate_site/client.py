@@ -9,7 +9,8 @@ from dataclasses import dataclass
 from typing import Any
 
 FINAL = {"succeeded", "failed", "cancelled", "reconciliation_required"}
-POLL_SECONDS = 0.01
+FIRST_POLL_SECONDS, LAST_POLL_SECONDS = 0.01, 0.5
+POLL_SHARE = 0.1  # of what has passed: an end is seen a tenth late at most, and what takes long is not asked for a hundred times a second
 
 
 class Refused(Exception):
@@ -43,15 +44,15 @@ class Client:
         return self.wait(answer["operation_id"]) if status == 202 else answer
 
     def wait(self, operation_id: str) -> dict[str, Any]:
-        deadline = time.monotonic() + self.wait_seconds
-        while time.monotonic() < deadline:
+        began = time.monotonic()
+        while (passed := time.monotonic() - began) < self.wait_seconds:
             operation = self.get(f"/api/operations/{operation_id}")
             if operation["state"] == "succeeded":
                 response: dict[str, Any] = operation["response"]
                 return response
             if operation["state"] in FINAL:
                 raise Refused(operation["http_status"] or 500, operation["error"] or {})
-            time.sleep(POLL_SECONDS)
+            time.sleep(min(max(FIRST_POLL_SECONDS, POLL_SHARE * passed), LAST_POLL_SECONDS))
         raise TimeoutError(f"operation {operation_id} did not end in {self.wait_seconds:.0f} s")
 
     def exec(self, session: str, command: str, timeout: int = 60) -> dict[str, Any]:

@@ -1,12 +1,14 @@
 """Give a guest an identity of its own, where its memory is that of another session: machine id and host name.
 
-The agent writes the files itself: a program that it had to start would take an emulated guest a quarter of a second. A file that is not
-there is made by a script, with the access that it should have. Both come from the host, so a machine that was saved from an older image
-gets its identity too. What cannot be changed from outside stays what it was: docs/limits.md.
+The agent writes the files itself, in two exchanges: a program that it had to start would take an emulated guest a quarter of a second. Only
+files that are there are written so, for the agent makes new ones that all may write; a script makes what is missing. Nothing of it is the
+guest's, so a machine that was saved from an older image gets its identity too. What cannot be changed from outside stays what it was:
+docs/limits.md.
 """
 
 import base64
-from collections.abc import Sequence
+import binascii
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from workers.machine.driver import GuestIdentity, MachineError
@@ -15,62 +17,76 @@ from workers.machine.qemu.guest_program import SHELL, run_program
 
 KERNELS_NAME, MACHINE_ID, HOST_NAME = "/proc/sys/kernel/hostname", "/etc/machine-id", "/etc/hostname"
 HOSTS, DBUS_MACHINE_ID = "/etc/hosts", "/var/lib/dbus/machine-id"  # may be missing; the second is often a link to the first
-REQUIRED = (KERNELS_NAME, MACHINE_ID, HOST_NAME)
+OLD_BYTES = 256  # of a file's old content, to see whether the new one covers it
 
-MAKE_MISSING = r"""
+EMPTIED = r"""
 set -e
 umask 022
 mkdir -p /etc
-for file in /etc/machine-id /etc/hostname; do [ -e "$file" ] || : >"$file"; done
+: >/etc/machine-id
+: >/etc/hostname
+if [ -f /var/lib/dbus/machine-id ]; then : >/var/lib/dbus/machine-id; fi
 """
+
+_Commands = list[tuple[str, Mapping[str, object]]]
 
 
 @dataclass(frozen=True)
-class _Write:
+class _File:
     path: str
-    mode: str  # fopen's
     text: str
+    required: bool = True
+    appended: bool = False
+
+    def commands(self, handle: object) -> _Commands:
+        """What it was, then what it is to be. A close flushes, so a full disk is told by it."""
+        seek: Mapping[str, object] = {"handle": handle, "offset": 0, "whence": "end" if self.appended else "set"}
+        text = base64.b64encode(self.text.encode()).decode()
+        return [
+            ("guest-file-read", {"handle": handle, "count": OLD_BYTES}),
+            ("guest-file-seek", seek),
+            ("guest-file-write", {"handle": handle, "buf-b64": text}),
+            ("guest-file-close", {"handle": handle}),
+        ]
+
+    def covers(self, old: object) -> bool:
+        """Whether nothing is left behind the new text of what was there."""
+        if self.appended or self.path == KERNELS_NAME:
+            return True
+        try:
+            return isinstance(old, dict) and len(base64.b64decode(str(old.get("buf-b64")))) <= len(self.text)
+        except (binascii.Error, ValueError):
+            return False
 
 
 def give_identity(connection: GuestConnection, identity: GuestIdentity, deadline: float) -> None:
-    """Prerequisite: the connection is synchronised. Safe to repeat, but for a second line in /etc/hosts. A machine that ends in between
-    was never running: what is written by half goes with it. Raises `exec_failed`, NoAnswer.
+    """Prerequisite: the connection is synchronised. Safe to repeat, but for another line in /etc/hosts. A machine that ends in between was
+    never running: what is written by half goes with it. Raises `exec_failed`, NoAnswer.
     """
+    files = [
+        _File(KERNELS_NAME, identity.hostname),
+        _File(MACHINE_ID, f"{identity.machine_id}\n"),
+        _File(HOST_NAME, f"{identity.hostname}\n"),
+        _File(DBUS_MACHINE_ID, f"{identity.machine_id}\n", required=False),
+        _File(HOSTS, f"127.0.0.1 {identity.hostname}\n", required=False, appended=True),
+    ]
     try:
-        there = _existing(connection, (*REQUIRED, HOSTS, DBUS_MACHINE_ID), deadline)
-        if not there.issuperset(REQUIRED):
-            run_program(connection, SHELL, ["-c", MAKE_MISSING], deadline)
-        _write(connection, [write for write in _writes(identity) if write.path in there.union(REQUIRED)], deadline)
+        if not _written(connection, files, deadline):
+            run_program(connection, SHELL, ["-c", EMPTIED], deadline)
+            if not _written(connection, files[:-1], deadline):  # the line in /etc/hosts stands already
+                raise MachineError("exec_failed", "a file is missing, or is not what was written.")
     except (MachineError, GuestRefused) as error:
         code = error.code if isinstance(error, MachineError) else "exec_failed"
         raise MachineError(code, f"The guest did not take its identity: {error}") from error
 
 
-def _writes(identity: GuestIdentity) -> list[_Write]:
-    return [
-        _Write(KERNELS_NAME, "w", identity.hostname),
-        _Write(MACHINE_ID, "w", f"{identity.machine_id}\n"),
-        _Write(HOST_NAME, "w", f"{identity.hostname}\n"),
-        _Write(HOSTS, "a", f"127.0.0.1 {identity.hostname}\n"),
-        _Write(DBUS_MACHINE_ID, "w", f"{identity.machine_id}\n"),
-    ]
-
-
-def _existing(connection: GuestConnection, paths: Sequence[str], deadline: float) -> set[str]:
-    answers = connection.requests([("guest-file-open", {"path": path, "mode": "r"}) for path in paths], deadline)
-    opened = {path: answer for path, answer in zip(paths, answers, strict=True) if not isinstance(answer, GuestRefused)}
-    connection.requests([("guest-file-close", {"handle": handle}) for handle in opened.values()], deadline)
-    return set(opened)
-
-
-def _write(connection: GuestConnection, writes: Sequence[_Write], deadline: float) -> None:
-    """A close flushes, so a full disk is told by it. Raises GuestRefused for the first that did not succeed; none stays open."""
-    handles = connection.requests([("guest-file-open", {"path": write.path, "mode": write.mode}) for write in writes], deadline)
-    commands: list[tuple[str, dict[str, object]]] = []
-    for write, handle in zip(writes, handles, strict=True):
-        if not isinstance(handle, GuestRefused):
-            text = base64.b64encode(write.text.encode()).decode()
-            commands += [("guest-file-write", {"handle": handle, "buf-b64": text}), ("guest-file-close", {"handle": handle})]
-    for answer in [*handles, *connection.requests(commands, deadline)]:
+def _written(connection: GuestConnection, files: Sequence[_File], deadline: float) -> bool:
+    """False if a required file is not there, or had more in it than was written over. No file stays open. Raises GuestRefused."""
+    handles = connection.requests([("guest-file-open", {"path": file.path, "mode": "r+"}) for file in files], deadline)
+    opened = [(file, handle) for file, handle in zip(files, handles, strict=True) if not isinstance(handle, GuestRefused)]
+    answers = connection.requests([command for file, handle in opened for command in file.commands(handle)], deadline)
+    for answer in answers:
         if isinstance(answer, GuestRefused):
             raise answer
+    covered = all(file.covers(answers[4 * index]) for index, (file, _) in enumerate(opened))
+    return covered and {file.path for file, _ in opened} >= {file.path for file in files if file.required}
