@@ -1,10 +1,12 @@
 """What holds for every test."""
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from pathlib import PurePath
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from hypothesis import settings
+from xdist.scheduler import LoadFileScheduling
 
 from tests.support.outside_data import remove_below
 
@@ -20,16 +22,22 @@ settings.load_profile("suite")
 #: Files whose tests share a stack that takes ten seconds of processor time to start: on one process, in two halves of like length.
 _STACKS = {
     "gates a": ("test_gate_1_memory", "test_gate_4_unattended", "test_gate_5_forks", "test_gate_6_rate", "test_gate_pin"),
-    "gates b": ("test_gate_2a_daemon", "test_gate_2b_crash", "test_gate_2b_portable"),
+    "gates b": ("test_gate_2a_daemon", "test_gate_2a_load", "test_gate_2b_crash", "test_gate_2b_portable"),
 }
 _STACK_OF = {file: stack for stack, files in _STACKS.items() for file in files}
 
 
-@pytest.hookimpl(tryfirst=True)
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+class _ByStack(LoadFileScheduling):
     """Which tests stay together where several processes run them: those of a stack, else those of a file."""
-    for item in items:
-        item.add_marker(pytest.mark.xdist_group(_STACK_OF.get(item.path.stem, item.nodeid.partition("::")[0])))
+
+    def _split_scope(self, nodeid: str) -> str:
+        file = nodeid.partition("::")[0]
+        return _STACK_OF.get(PurePath(file).stem, file)
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> LoadFileScheduling | None:
+    return _ByStack(config, log) if config.getoption("dist") == "loadfile" else None
 
 
 @pytest.fixture(scope="session", autouse=True)

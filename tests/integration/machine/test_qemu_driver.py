@@ -98,6 +98,16 @@ class TestQemuDriver(DriverSuite):
             f"bob\n{'b' * 32}\n127.0.0.1 bob",
         ]
 
+    def test_a_clock_that_was_hours_behind_at_the_save_is_right_after_the_resume(self, driver, machine, capture, spec, image, tmp_path):
+        run(machine, f"date -s @{int(time.time()) - 16 * 3600}")
+        saved = assemble(capture(machine), image, tmp_path / "saved")
+        machine.kill()
+        later = driver.resume(tmp_path / "later", spec, image, saved, timeout_seconds=GUEST_SECONDS)
+        later.run()
+        later.greet(GUEST_SECONDS)()
+        before, seen, after = time.time(), float(run(later, "date +%s.%N")), time.time()
+        assert before - 1 <= seen <= after + 1
+
     def test_a_guest_that_cannot_write_its_identity_is_told_of(self, machine, capture, resume, image, tmp_path):
         run(machine, "mkdir -p /etc/machine-id")  # a directory where the file should be
         saved = assemble(capture(machine), image, tmp_path / "saved")
