@@ -42,7 +42,10 @@ while True:
             os.unlink(other)
 """
 #: Blocks that are taken and never written make a disk as full as written ones do.
-FILL = "set -- $(df -k --output=size,avail / | tail -n 1); fallocate -l $(( $2 - $1 * 4 / 100 ))K /root/filler; df --output=pcent / | tail -n 1"
+FILL = (
+    "set -- $(df -k --output=size,avail / | tail -n 1); fallocate -l $(( $2 - $1 * 4 / 100 ))K /root/filler; "
+    "df --output=pcent / | tail -n 1"
+)
 
 
 def put_to_work(opened: Room) -> Subject:
