@@ -8,7 +8,7 @@ from tests.bench.wilson import wilson
 from tests.gates.room import Room
 
 pytestmark = [pytest.mark.vm, pytest.mark.timeout(400)]
-CYCLES = 3
+CYCLES = 2
 
 
 def survives(opened: Room) -> bool:

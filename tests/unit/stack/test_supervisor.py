@@ -71,7 +71,7 @@ def test_a_process_that_dies_is_started_again(tmp_path: Path, supervisor: Superv
 def test_a_process_that_keeps_dying_is_started_ever_more_slowly(tmp_path: Path, supervisor: Supervisor, said: list[str]) -> None:
     supervisor.start([shell("worker", "exit 1", tmp_path)])
     supervisor.run_until(lambda: len(said) == 3)
-    assert [text.split(" again in ")[1].split(" s")[0] for text in said] == ["0.5", "1.0", "2.0"]
+    assert [text.split(" again in ")[1].split(" s")[0] for text in said] == ["0.1", "0.2", "0.4"]
 
 
 def test_phases_stop_in_the_reverse_order(tmp_path: Path, supervisor: Supervisor) -> None:
