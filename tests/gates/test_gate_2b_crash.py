@@ -1,7 +1,7 @@
 """Gate 2b: a crash at any step of a save or a resume leaves the previous checkpoint byte-identical, and the work is finished by a
 successor.
 
-`./keepstate prove` kills at every step; the whole suite at every second one, for it has to end within a quarter of an hour.
+`./keepstate prove` kills at every step; the whole suite at every third one, for it has to end within a quarter of an hour.
 """
 
 import os
