@@ -1,4 +1,6 @@
-"""What a worker's first operation would wait for, begun as its process starts: the store's connection and probe, the hypervisor's facts."""
+"""What a worker's first operation would wait for, begun as its process starts: the store's connection and probe, the hypervisor's facts,
+a process that a memory image will need.
+"""
 
 import logging
 import threading
@@ -7,7 +9,9 @@ from collections.abc import Callable
 from django.db import connection
 
 from workers.cache import store
+from workers.cache.caching import CachingBackend
 from workers.host.drivers import driver
+from workers.lazy.start import spares
 
 log = logging.getLogger(__name__)
 
@@ -18,9 +22,14 @@ def begin() -> None:
 
 
 def _warm() -> None:
-    for act in (store.backend, _pins):
+    for act in (_spare, _pins):
         _try(act)
     connection.close()
+
+
+def _spare() -> None:
+    elsewhere = isinstance(store.backend(), CachingBackend)
+    spares.keep(("checkpoints_app.store.backends.s3",) if elsewhere else ())
 
 
 def _pins() -> None:

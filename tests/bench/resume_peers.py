@@ -27,8 +27,8 @@ _LONG = 120.0
 
 def peers(memory_mib: int, ballast: str, rounds: int) -> dict[str, list[float]]:
     """Seconds: of each save, and from the start of a process to the guest's answer."""
-    found = [image for image in list_images(IMAGES) if image.name == "debian-python"]
-    image = max(found, key=lambda image: image.kernel.stat().st_mtime)  # an older recipe's may lie beside it
+    built = [image for image in list_images(IMAGES) if image.name == "debian-python"]
+    image = max(built, key=lambda one: one.kernel.stat().st_mtime)  # an older recipe's may lie beside it
     found: dict[str, list[float]] = {name: [] for name in ("savevm", "loadvm", "migrate to a file", "migrate from a file")}
     with tempfile.TemporaryDirectory(prefix="keepstate-peer-") as scratch:
         alone = _Alone(Path(scratch), image, MachineSpec("peer", memory_mib << 20, 1))

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from workers.lazy.plan import Plan, secret_file, send
+from workers.lazy.spare import Keeper, Spare
 
 PROGRAM = "workers.lazy"
 _PROJECT = Path(__file__).resolve().parents[2]
@@ -44,23 +45,55 @@ class Started:
 
 
 def start(role: str, arguments: Sequence[str], *, log: Path, pass_fds: Sequence[int] = ()) -> Started:
-    """Raises OSError. What it says about errors goes to `log`, which is begun anew."""
-    _reap()
+    """The spare takes the role where there is one. Raises OSError. What it says about errors goes to `log`, which is begun anew."""
     plan_fd = secret_file()
-    ours, theirs = socket.socketpair()
+    words, fds = [*arguments, str(plan_fd)], [plan_fd, *pass_fds]
     try:
-        with open(log, "wb") as errors, theirs:
-            argv = [sys.executable, "-m", PROGRAM, role, *arguments, str(plan_fd), str(theirs.fileno())]
-            process = subprocess.Popen(
-                argv, cwd=_PROJECT, env=_ENVIRONMENT, stdin=subprocess.DEVNULL, stdout=errors, stderr=errors, close_fds=True,
-                pass_fds=(plan_fd, theirs.fileno(), *pass_fds), start_new_session=True,
-            )  # fmt: skip
+        with open(log, "wb") as errors:
+            process, control = _by_spare(role, words, errors.fileno(), fds) or _spawned(role, words, errors.fileno(), fds)
     except BaseException:
         os.close(plan_fd)
+        raise
+    return Started(process, plan_fd, control)
+
+
+def _by_spare(role: str, words: Sequence[str], errors: int, fds: Sequence[int]) -> "tuple[subprocess.Popen[bytes], socket.socket] | None":
+    spare = spares.take()
+    if spare is None:
+        return None
+    try:
+        spare.take_role(role, words, errors, fds)
+    except OSError:
+        spare.control.close()
+        return None
+    return spare.process, spare.control
+
+
+def _spawned(role: str, words: Sequence[str], errors: int, fds: Sequence[int]) -> "tuple[subprocess.Popen[bytes], socket.socket]":
+    """The control socket's number is the last word."""
+    _reap()
+    ours, theirs = socket.socketpair()
+    try:
+        with theirs:
+            process = subprocess.Popen(
+                [sys.executable, "-m", PROGRAM, role, *words, str(theirs.fileno())], cwd=_PROJECT, env=_ENVIRONMENT,
+                stdin=subprocess.DEVNULL, stdout=errors, stderr=errors, close_fds=True, pass_fds=(*fds, theirs.fileno()),
+                start_new_session=True,
+            )  # fmt: skip
+    except BaseException:
         ours.close()
         raise
     _children.append(process)
-    return Started(process, plan_fd, ours)
+    return process, ours
+
+
+def _make_spare(modules: Sequence[str]) -> Spare:
+    with open(os.devnull, "wb") as nowhere:
+        return Spare(*_spawned("spare", modules, nowhere.fileno(), []))
+
+
+#: The one that this process keeps once it has been told to.
+spares = Keeper(_make_spare)
 
 
 def _reap() -> None:
