@@ -90,7 +90,14 @@ def _memory_rows(memory: list[list[MachineMemory]]) -> list[Any]:
     return [
         row("the image that the children share", "MiB", [_image_mib(children) for children in memory]),
         row("written by an idle child", "MiB", [one.guest_written for one in every]),
-        row(f"guest memory of {CHILDREN} idle children together", "MiB", together, budget=min(allowed), at="max"),
+        row(f"guest memory of {CHILDREN} idle children together", "MiB", together),
+        row(
+            "the same, of image and written together",
+            "share",
+            [one / most for one, most in zip(together, allowed, strict=True)],
+            budget=1.0,
+            at="max",
+        ),
         row("private to the hypervisor's process besides", "MiB", [one.hypervisor for one in every]),
     ]
 

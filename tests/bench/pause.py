@@ -33,7 +33,7 @@ def main() -> int:
         "pause",
         f"{described(options.image)}. {METHOD}",
         [
-            row("pause of a live save, <= 8 MiB written", "s", small, budget=budget(options.image, 0.060), at="p50"),
+            row("pause of a live save, <= 8 MiB written", "s", small, budget=budget(options.image, 0.030)),
             row("pause of a live save, all rounds", "s", [saved["pause_seconds"] for saved in first]),
             row("pause of the next live save of the same process", "s", again),
             row("pause of the first save after a boot", "s", [boot["pause_seconds"]]),
