@@ -53,14 +53,17 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
         file.write_text(json.dumps({"gates": session.config.stash[_RESULTS]}, indent=2) + "\n")
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def gate_room(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Room]:
-    """One whole stack for the gates that leave it as they found it: short leases, quick sweeps, a file that orders crashes."""
+    """One whole stack for the gates that leave it as they found it: short leases, quick sweeps, a file that orders crashes.
+
+    It goes with the last gate of a process, for it takes a tenth of a processor while nothing is asked of it.
+    """
     with room(tmp_path_factory.mktemp("gates")) as opened:
         yield opened
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def afresh_room(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Room]:
     """A stack whose resumes boot the image afresh: a gate that is about a session's work must fail in it."""
     with room(tmp_path_factory.mktemp("afresh"), sabotage="resume_boots_afresh") as opened:

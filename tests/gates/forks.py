@@ -15,7 +15,7 @@ COMMON, MINE = "/root/common", "/root/mine"
 DRAWS, DRAWING = "/run/draws", "/run/drawing"
 #: A number and a draw from the kernel's generator, again and again: the first draws after a resume are made before anybody has asked.
 #: Nine guests of it must be light on two emulated processors, so a draw is a read that starts no program.
-DRAWER = f'n=0; while [ -e {DRAWING} ]; do n=$((n+1)); read -r u </proc/sys/kernel/random/uuid; echo "$n $u" >>{DRAWS}; sleep 0.2; done'
+DRAWER = f'n=0; while [ -e {DRAWING} ]; do n=$((n+1)); read -r u </proc/sys/kernel/random/uuid; echo "$n $u" >>{DRAWS}; sleep PAUSE; done'
 FOLLOWING = 10
 
 
@@ -29,10 +29,11 @@ class Forked:
     drawn: int
 
 
-def fork(opened: Room, image: str, count: int, **wanted: Any) -> Forked:
-    """Children of a machine as it is now, each of which runs; it has drawn before."""
+def fork(opened: Room, image: str, count: int, *, pause: float = 0.2, **wanted: Any) -> Forked:
+    """Children of a machine as it is now, each of which runs; it has drawn before, and draws after each pause of so many seconds."""
     parent = Subject(opened, opened.client.do("POST", "/api/sessions", {"Image": image, **wanted})["id"])
-    parent.exec(f"mkdir -p /root; echo common > {COMMON}; touch {DRAWING}; sync; ({DRAWER}) >/dev/null 2>&1 </dev/null &")
+    drawer = DRAWER.replace("PAUSE", str(pause))
+    parent.exec(f"mkdir -p /root; echo common > {COMMON}; touch {DRAWING}; sync; ({drawer}) >/dev/null 2>&1 </dev/null &")
     until(lambda: len(draws_of(parent)) > 1, 30, "the guest draws")
     asked = parent.ask(f"fork?n={count}", {})
     until(lambda: "valid" in [point["state"] for point in parent.checkpoints()], 60, "the save of the fork is published")

@@ -1,7 +1,7 @@
 """Gate 2b: a crash at any step of a save or a resume leaves the previous checkpoint byte-identical, and the work is finished by a
 successor.
 
-`./keepstate prove` kills at every step; the whole suite at every third one, for it has to end within a quarter of an hour.
+`./keepstate prove` kills at every step; the whole suite at every fourth one, for it has to end within a quarter of an hour.
 """
 
 import os
@@ -18,7 +18,7 @@ from workers.crash import RESUME_STEPS, SAVE_STEPS
 pytestmark = [pytest.mark.vm, pytest.mark.timeout(120)]
 
 
-EVERY = int(os.environ.get("KEEPSTATE_EVERY_STEP", "3"))
+EVERY = int(os.environ.get("KEEPSTATE_EVERY_STEP", "4"))
 
 
 @pytest.fixture(scope="module")

@@ -1,8 +1,14 @@
-"""What no checkpoint needs any more leaves this host, wherever it was erased: images, which are in the clear, and records of resumes."""
+"""What is not needed any more leaves this host: images of checkpoints that were erased, wherever that was, for they are in the clear, and
+of those that are no session's newest, for an agent that is saved often would fill the disk with them; records of resumes.
+
+An image that goes and is wanted after all is assembled again from the store.
+"""
 
 import logging
 import time
 from pathlib import Path
+
+from django.db.models import F
 
 from checkpoints_app.models import Checkpoint
 from checkpoints_app.states import CheckpointState
@@ -14,8 +20,9 @@ log = logging.getLogger(__name__)
 
 #: How long an image may outlive an erasure that another host carried out, while this one runs. Each look walks all checkpoints.
 EVERY_SECONDS = 600
+TOUCHED = "touched"
 _GONE = (CheckpointState.ERASING, CheckpointState.ERASED, CheckpointState.FAILED)
-_COLUMNS = {files.MEMORY: "memory_root", files.DISK: "disk_root", files.DEVICES: "content_digest", "touched": "id"}
+_COLUMNS = {files.MEMORY: "memory_root", files.DISK: "disk_root", files.DEVICES: "content_digest", TOUCHED: "id"}
 
 
 def drop_forgotten() -> int:
@@ -27,11 +34,13 @@ def drop_forgotten() -> int:
         found = (path for path in (cache_directory() / kind).glob("*") if _judged(path, old, used))
         named = {path: path.name.partition("-")[0] for path in found}
         kept = Checkpoint.objects.exclude(state__in=_GONE).filter(**{f"{column}__in": sorted(set(named.values()))})
+        if kind != TOUCHED:  # the few pages that a resume of an older one will want are worth their kilobytes
+            kept = kept.filter(session__head_checkpoint_id=F("id"))
         known = set(kept.values_list(column, flat=True))
         for path, name in named.items():
             if name not in known and drop_unless_locked(path):
                 dropped += 1
-                log.info("an image that no checkpoint needs left this host", extra={"kind": kind, "image": path.name})
+                log.info("an image that is not needed left this host", extra={"kind": kind, "image": path.name})
     return dropped
 
 

@@ -11,6 +11,7 @@ from checkpoints_app.models import Checkpoint, Pack
 from checkpoints_app.states import CheckpointState
 from checkpoints_app.store import object_key
 from checkpoints_app.store.seal import Kind
+from sessions_app.models import Session
 from tests.support.fleet import Tenant, checkpoint_row, session_row
 from workers.cache import files
 from workers.cache.forgotten import drop_forgotten
@@ -32,6 +33,7 @@ def image(kind: str, name: str) -> Path:
 
 @pytest.fixture
 def checkpoint(host: Path, owner: Tenant) -> Checkpoint:
+    """The newest of its session."""
     return checkpoint_row(session_row(owner.account), memory_root="a" * 64, disk_root="b" * 64, content_digest="c" * 64)
 
 
@@ -53,6 +55,17 @@ def test_images_that_a_checkpoint_needs_stay_and_so_does_one_that_runs_and_one_t
     assert needed.exists()
     assert running.exists()
     assert new.exists()
+
+
+def test_images_of_an_older_checkpoint_leave_and_the_record_of_its_resume_stays(checkpoint: Checkpoint) -> None:
+    older = checkpoint_row(checkpoint.session, memory_root="8" * 64, disk_root="9" * 64, content_digest="7" * 64)
+    Session.objects.filter(id=checkpoint.session_id).update(head_checkpoint_id=checkpoint.id)
+    gone = [image(kind, name) for kind, name in ((files.MEMORY, "8" * 64), (files.DISK, "9" * 64 + "-0123"), (files.DEVICES, "7" * 64))]
+    record, newest = image("touched", older.id), image(files.MEMORY, "a" * 64)
+    assert drop_forgotten() == 3
+    assert not any(path.exists() for path in gone)
+    assert record.exists()
+    assert newest.exists()
 
 
 def test_the_database_is_not_asked_at_every_look(checkpoint: Checkpoint) -> None:
