@@ -1,4 +1,4 @@
-"""What a machine test needs without the store: the saved files of a resume, made from a capture."""
+"""What a machine test needs without the store: a command in the guest, and the saved files of a resume, made from a capture."""
 
 import os
 import shutil
@@ -7,9 +7,19 @@ from pathlib import Path
 
 import numpy as np
 
-from workers.machine.driver import PAGE_BYTES, Capture, GuestImage, SavedState
+from workers.machine.driver import PAGE_BYTES, Capture, GuestImage, Machine, SavedState
 from workers.machine.qemu.extents import allocated_extents
 from workers.machine.qemu.qcow2 import write_overlay
+
+BOOT_SECONDS = 120.0
+GUEST_SECONDS = 60.0
+
+
+def run(machine: Machine, script: str) -> str:
+    """What a shell script in the guest prints; it must succeed."""
+    result = machine.exec(["sh", "-c", script], timeout_seconds=30, output_limit=65536)
+    assert (result.exit_code, result.timed_out) == (0, False), result
+    return result.stdout.decode().strip()
 
 
 def assemble(capture: Capture, image: GuestImage, directory: Path) -> SavedState:

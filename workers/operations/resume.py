@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Any
 
 from django.conf import settings
-from django.db import transaction
 
 from checkpoints_app.models import Checkpoint
 from checkpoints_app.services import checkpoint as checkpoints
@@ -19,7 +18,6 @@ from checkpoints_app.services import pin as pins
 from checkpoints_app.services import verify
 from checkpoints_app.store import BackendError
 from sessions_app.errors import Cancelled, Conflict, IntegrityFailed, ServiceError, StackIncompatible, StartFailed
-from sessions_app.services import event as events
 from sessions_app.services import session as sessions
 from sessions_app.services import steps
 from sessions_app.services.lease import LeaseLost
@@ -31,6 +29,7 @@ from workers.host.identity import host_id, machines_directory, runtime_directory
 from workers.host.note import write_note
 from workers.host.pins import pin_here
 from workers.machine.driver import GuestIdentity, GuestImage, Machine, MachineError, MachineState
+from workers.operations.clock import await_clock
 from workers.operations.identity import identity_for
 from workers.operations.reason import reason_of
 from workers.operations.verification import trouble_of
@@ -128,7 +127,7 @@ def _resume(work: Work, checkpoint: Checkpoint, began: float) -> None:
         runtime = runtime_directory(work.session.id, work.session.epoch)
         machines_directory().mkdir(parents=True, exist_ok=True)
         try:
-            _start(work, checkpoint, image, images, runtime, began)
+            clock = _start(work, checkpoint, image, images, runtime, began)
         except BaseException as error:
             trouble = trouble_of(work.session, source=work.source) if images.lazy else None
             machines.end(runtime)  # its epoch is ours alone: whoever owns the operation now starts another
@@ -140,17 +139,21 @@ def _resume(work: Work, checkpoint: Checkpoint, began: float) -> None:
                 raise StartFailed(what, next_action=_AGAIN, facts={"reason": error.code}) from error
             raise
         touched.record(runtime, checkpoint.id)
+        await_clock(work, clock)
 
 
-def _start(work: Work, checkpoint: Checkpoint, image: GuestImage, images: Assembled, runtime: Path, began: float) -> None:
-    """The hypervisor starts while a cached image is still being compared with its sum; no virtual CPU runs before that is done."""
+def _start(work: Work, checkpoint: Checkpoint, image: GuestImage, images: Assembled, runtime: Path, began: float) -> Callable[[], None]:
+    """The hypervisor starts while a cached image is still being compared with its sum; no virtual CPU runs before that is done.
+
+    Returns what waits for the guest's clock. The commit comes last: the machine is ended for what fails before it, and for nothing later.
+    """
     machine = driver().resume(runtime, machines.spec_of(work.session), image, images.saved, timeout_seconds=LOAD_SECONDS)
     write_note(runtime, checkpoint=checkpoint.id, overlay="", images=images.names, lazy=images.lazy)
     crash.reach("loaded")
     images.confirm()
     running, clock = _wake(work, machine, identity_for(checkpoint), began)
     _commit(work, checkpoint, images, running, time.perf_counter() - began)
-    _await_clock(work, clock)
+    return clock
 
 
 def _assemble(work: Work, checkpoint: Checkpoint, stack: ExitStack) -> Assembled:
@@ -203,16 +206,6 @@ def _wake(work: Work, machine: Machine, identity: GuestIdentity | None, began: f
     clock = machine.greet(GREET_SECONDS, identity)
     crash.reach("greeted")
     return running, clock
-
-
-def _await_clock(work: Work, clock: Callable[[], None]) -> None:
-    """The session runs, and its machine is not ended for a clock that stays wrong: its history tells of it."""
-    try:
-        clock()
-    except MachineError as error:
-        log.warning("a resumed guest's clock could not be set", extra={"reason": str(error)})
-        with transaction.atomic():
-            events.append(work.session.id, "session.clock_not_set", {"reason": str(error)}, source=work.source)
 
 
 def _commit(work: Work, checkpoint: Checkpoint, images: Assembled, running: float, answered: float) -> None:

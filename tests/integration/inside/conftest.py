@@ -13,7 +13,7 @@ import uvicorn
 from pytest_django.fixtures import Settings
 
 from sessions_app.models import Session
-from tests.driver_suite import BOOT_SECONDS
+from tests.machine_kit import BOOT_SECONDS
 from tests.support import fleet
 from tests.support.fixtures import doorbells, owner
 from tests.support.fleet import Tenant

@@ -15,10 +15,9 @@ from websockets.exceptions import InvalidStatus
 from keepstate_site.console import bridge, websocket
 from sessions_app.models import IdlePolicy, Session, SessionEvent
 from sessions_app.services import token as tokens
-from tests.driver_suite import GUEST_SECONDS
 from tests.integration.inside.conftest import SESSION
 from tests.integration.inside.terminal_client import Console, Raw
-from tests.machine_kit import assemble
+from tests.machine_kit import GUEST_SECONDS, assemble
 from tests.support.fleet import Tenant, tenant
 from tests.support.waiting import until
 

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.driver_suite import GUEST_SECONDS, DriverSuite, lock_is_free, run
-from tests.machine_kit import assemble
+from tests.driver_suite import DriverSuite, lock_is_free
+from tests.machine_kit import GUEST_SECONDS, assemble, run
 from tests.support.waiting import until, until_gone
 from workers.machine.driver import GuestImage, MachineError, MachineSpec, MachineState, SavedState
 from workers.machine.fake.driver import FakeDriver

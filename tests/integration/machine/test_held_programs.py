@@ -11,8 +11,8 @@ from unittest.mock import patch
 
 import pytest
 
-from tests.driver_suite import BOOT_SECONDS, GUEST_SECONDS, DriverSuite, run
-from tests.machine_kit import assemble
+from tests.driver_suite import DriverSuite
+from tests.machine_kit import BOOT_SECONDS, GUEST_SECONDS, assemble, run
 from tests.support.waiting import until
 from workers.machine.driver import GuestIdentity, GuestImage, Machine, MachineError, MachineSpec, MachineState
 from workers.machine.qemu import guest_freeze

@@ -11,8 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from tests.driver_suite import BOOT_SECONDS, GUEST_SECONDS, run
-from tests.machine_kit import assemble
+from tests.machine_kit import BOOT_SECONDS, GUEST_SECONDS, assemble, run
 from workers import crash
 from workers.host.note import read_note, write_note
 from workers.machine.driver import Capture, GuestImage, Machine, MachineSpec, MachineState, SavedState

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.driver_suite import BOOT_SECONDS, GUEST_SECONDS, DriverSuite, lock_is_free, run
-from tests.machine_kit import assemble
+from tests.driver_suite import DriverSuite, lock_is_free
+from tests.machine_kit import BOOT_SECONDS, GUEST_SECONDS, assemble, run
 from workers.machine.driver import GuestImage, Machine, MachineError, MachineSpec, MachineState, SavedState
 from workers.machine.qemu.driver import QemuDriver
 

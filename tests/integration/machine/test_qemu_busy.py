@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.driver_suite import BOOT_SECONDS, GUEST_SECONDS, DriverSuite, run
-from tests.machine_kit import assemble
+from tests.driver_suite import DriverSuite
+from tests.machine_kit import BOOT_SECONDS, GUEST_SECONDS, assemble, run
 from workers.machine.driver import GuestImage, MachineSpec
 from workers.machine.qemu.driver import QemuDriver
 

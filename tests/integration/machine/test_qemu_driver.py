@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.driver_suite import BOOT_SECONDS, GUEST_SECONDS, DriverSuite, run
-from tests.machine_kit import assemble
+from tests.driver_suite import DriverSuite
+from tests.machine_kit import BOOT_SECONDS, GUEST_SECONDS, assemble, run
 from workers.machine.driver import Ending, GuestIdentity, GuestImage, Machine, MachineError, MachineSpec, MachineState, SavedState
 from workers.machine.qemu.argv import OPERATIONS_SOCKET
 from workers.machine.qemu.disk import add_next_overlay, live_overlays

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.driver_suite import BOOT_SECONDS, GUEST_SECONDS, DriverSuite, run
-from tests.machine_kit import assemble
+from tests.driver_suite import DriverSuite
+from tests.machine_kit import BOOT_SECONDS, GUEST_SECONDS, assemble, run
 from workers.machine.driver import GuestImage, Machine, MachineError, MachineSpec, MachineState
 from workers.machine.process.isolation import Isolation
 from workers.machine.qemu.argv import CONSOLE_BYTES, INSPECTION_SOCKET

@@ -2,6 +2,9 @@
 
 from pathlib import Path
 
+import pytest
+from django.db import DatabaseError
+
 from sessions_app.models import Session
 from tests.integration.operations.world import (
     HOST,
@@ -116,3 +119,22 @@ def damage_data(image: Path) -> None:
         byte = file.read(1)[0]
         file.seek(start)
         file.write(bytes([byte ^ 1]))
+
+
+def test_trouble_with_the_clock_after_the_resume_ends_no_machine(world: World, session: Session, monkeypatch: pytest.MonkeyPatch) -> None:
+    def no_database(*_: object, **__: object) -> None:
+        raise DatabaseError("the connection is gone")
+
+    world.save(session, stop=True)
+    world.faults.clock_stays_wrong = True
+    monkeypatch.setattr("workers.operations.clock._tell", no_database)
+    world.resume(session)
+    assert session.runtime_state == "running"
+    assert live_machines() == [f"{session.id}.2"]
+
+
+def test_a_machine_that_was_ended_while_its_clock_was_awaited_has_no_wrong_clock(world: World, session: Session) -> None:
+    world.save(session, stop=True)
+    world.faults.dies_before_its_clock = True
+    world.resume(session)
+    assert "session.clock_not_set" not in events(session)

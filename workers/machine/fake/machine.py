@@ -60,6 +60,9 @@ class FakeMachine:
         return self._clock
 
     def _clock(self) -> None:
+        if self._faults.dies_before_its_clock:
+            self.kill()
+            raise MachineError("machine_dead", "The machine's process is gone; the guest cannot answer.")
         if self._faults.clock_stays_wrong:
             raise MachineError("exec_failed", "The guest answers but its clock could not be set (fault asked for).")
 
