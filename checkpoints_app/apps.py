@@ -10,12 +10,14 @@ class CheckpointsConfig(AppConfig):
     verbose_name = "Checkpoints"
 
     def ready(self) -> None:
-        from checkpoints_app.services import capabilities, erase, image
+        from checkpoints_app.services import capabilities, erase, image, sealing
         from checkpoints_app.store import spill
         from sessions_app.services import steps
 
         spill.use_directory(Path(settings.KEEPSTATE_VAR) / "spill")
         steps.resolve_image.fill(image.resolve)
+        steps.seal.fill(sealing.seal)
+        steps.unseal.fill(sealing.unseal)
         steps.erase.add(erase.erase_session)
         steps.capabilities.add(capabilities.rows)
         steps.vocabularies.add(capabilities.vocabularies)

@@ -25,3 +25,7 @@ def new_operation_id() -> str:
 
 def new_event_id() -> str:
     return "ev_" + secrets.token_hex(12)
+
+
+def new_plan_id(prefix: str) -> str:
+    return f"{prefix}_{secrets.token_hex(12)}"

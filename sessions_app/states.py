@@ -74,6 +74,20 @@ class OperationKind(StrEnum):
     FORK = "fork"
 
 
+class PlanKind(StrEnum):
+    FORK = "fork"
+    SESSION_DELETION = "session_deletion"
+    ACCOUNT_DELETION = "account_deletion"
+
+
+class RecordKind(StrEnum):
+    """What a line of the service record tells of."""
+
+    LIFECYCLE = "lifecycle"
+    USAGE = "usage"
+    OPERATOR = "operator"
+
+
 class ResumeMode(StrEnum):
     """How a machine's memory comes back where its image has yet to be made."""
 

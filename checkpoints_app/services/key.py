@@ -27,6 +27,7 @@ from checkpoints_app.store.names import account_key_key
 from sessions_app.errors import IntegrityFailed
 
 _RECEIPT_CONTEXT = "KeepState erasure receipt v1: signing key"
+_ROWS_CONTEXT = "KeepState rows v1: seal key"
 _READ_BYTES = 256  # more than a wrapping has
 
 
@@ -46,10 +47,22 @@ def keys_to_read(account_id: str) -> AccountKeys:
     """The account's keys. Raises IntegrityFailed if they were destroyed or cannot be opened: nothing of the account can be read then."""
     row = AccountKey.objects.filter(account_id=account_id).first()
     if row is None:
-        raise IntegrityFailed(
-            "The account has no content key: nothing of it can be read. Nothing was started.", next_action="Tell the operator."
-        )
+        raise _no_key()
     return derive_keys(_opened(row))
+
+
+def rows_key(account_id: str) -> bytes:
+    """32 bytes that seal what other tables hold of the account; gone with the account's key. Raises as `keys_to_read`."""
+    row = AccountKey.objects.filter(account_id=account_id).first()
+    if row is None:
+        raise _no_key()
+    return blake3(_opened(row).reveal(), derive_key_context=_ROWS_CONTEXT).digest()
+
+
+def _no_key() -> IntegrityFailed:
+    return IntegrityFailed(
+        "The account has no content key: nothing of it can be read. Nothing was started.", next_action="Tell the operator."
+    )
 
 
 def _opened(row: AccountKey) -> SecretKey:

@@ -1,8 +1,20 @@
 from sessions_app.models.account import Account
 from sessions_app.models.event import SessionEvent
 from sessions_app.models.operation import Operation
+from sessions_app.models.plan import Plan
 from sessions_app.models.policy import IdlePolicy, SavePolicy
+from sessions_app.models.record import ServiceRecord
 from sessions_app.models.session import Session
 from sessions_app.models.token import ApiToken
 
-__all__ = ["Account", "ApiToken", "IdlePolicy", "Operation", "SavePolicy", "Session", "SessionEvent"]
+__all__ = [
+    "Account",
+    "ApiToken",
+    "IdlePolicy",
+    "Operation",
+    "Plan",
+    "SavePolicy",
+    "ServiceRecord",
+    "Session",
+    "SessionEvent",
+]

@@ -108,6 +108,14 @@ guest_files: Slot[Callable[[Session], GuestFiles]] = Slot("guest_files")
 reconcile: Chain[Callable[[Session, str], None]] = Chain("reconcile")
 #: A session was deleted: each app erases what it holds of it alone. Must be safe to repeat.
 erase: Chain[Callable[[Session], dict[str, Any]]] = Chain("erase")
+#: An account is being erased for good, its sessions are deleted: each app erases what else it holds of it. Must be safe to repeat; returns
+#: counts for the receipt.
+erase_account: Chain[Callable[[Account], dict[str, Any]]] = Chain("erase_account")
+#: What an app holds of an account, as (type, row) for the export; rows are JSON values without secrets, made while they are sent.
+export_account: Chain[Callable[[Account], Iterator[tuple[str, dict[str, Any]]]]] = Chain("export_account")
+#: Sealed under the account's own key, and back: what is destroyed with that key cannot be read again by anybody.
+seal: Slot[Callable[[str, bytes], bytes]] = Slot("seal")
+unseal: Slot[Callable[[str, bytes], bytes]] = Slot("unseal")
 capabilities: Chain[Callable[[], list[CapabilityRow]]] = Chain("capabilities")
 #: The words of an app's own kinds of state, for the capability document.
 vocabularies: Chain[Callable[[], Mapping[str, list[str]]]] = Chain("vocabularies")
