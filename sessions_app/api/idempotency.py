@@ -14,8 +14,9 @@ from sessions_app.api.view import ApiView
 from sessions_app.errors import Invalid
 from sessions_app.models import Operation
 from sessions_app.services import operation as operations
-from sessions_app.services import wait
+from sessions_app.services import recorded, wait
 from sessions_app.services.operation import Asked
+from sessions_app.services.recorded import Answer
 from sessions_app.states import OPERATION_ACTIVE, OperationState
 
 #: How long an answer waits for the outcome unless the client prefers not to: less than clients give a whole response (30 s).
@@ -48,6 +49,20 @@ def _content(query: QueryDict, data: Any) -> Any:
 def prefers_async(request: Request) -> bool:
     preferences = request.headers.get("Prefer", "").split(",")
     return any(preference.partition(";")[0].strip().lower() == _ASYNC for preference in preferences)
+
+
+class RecordedView(ApiView):
+    """A route whose effect is no operation: done at once, and recorded with its answer under the request's key."""
+
+    def record(self, request: Request, do: Callable[[Any], Answer]) -> Response:
+        """Answer as the key's earlier request was answered, or do it once, in a transaction. `do` gets the body, validates and acts."""
+        data = body.read(request)
+        answer, replayed = recorded.once(self.account, asked(request, data), lambda: do(data))
+        told = {**answer.data, **answer.told_once} if answer.told_once else answer.data
+        response = self.answer(told, answer.status)
+        if replayed:
+            response[REPLAYED] = "true"
+        return response
 
 
 class MutationView(ApiView):

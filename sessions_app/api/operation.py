@@ -11,8 +11,8 @@ from sessions_app.api.envelope import Shape
 from sessions_app.api.fields import Known
 from sessions_app.api.schema import enveloped, errors
 from sessions_app.api.view import ApiView
-from sessions_app.models import Operation
-from sessions_app.services import cancel
+from sessions_app.models import Operation, RecordedRequest
+from sessions_app.services import cancel, recorded
 from sessions_app.services import operation as operations
 from sessions_app.states import CANCELLING, OperationKind, OperationState
 
@@ -21,9 +21,9 @@ class OperationRow(serializers.Serializer[Operation]):
     """`response` is what the mutation answers when it has succeeded, `error` why it has not; one of them at most is set."""
 
     operation_id = serializers.CharField(source="id")
-    kind = serializers.CharField(help_text=f"One of: {', '.join(OperationKind)}.")
+    kind = serializers.CharField(help_text=f"One of: {', '.join(OperationKind)}; or request, for what was done at once.")
     state = serializers.SerializerMethodField(help_text=f"One of: {', '.join([*OperationState, CANCELLING])}.")
-    session_id = serializers.CharField()
+    session_id = serializers.CharField(allow_null=True)
     progress = serializers.JSONField()
     http_status = serializers.IntegerField(allow_null=True)
     response = serializers.JSONField(allow_null=True)
@@ -58,7 +58,32 @@ class OperationView(ApiView):
         responses={200: enveloped(OperationRow), **errors(401, 404)},
     )
     def get(self, request: Request, operation_id: str) -> Response:
+        done_at_once = recorded.find(self.account, operation_id)
+        if done_at_once is not None:
+            return self.answer(_recorded_words(done_at_once))
         return self.answer(OperationRow(operations.find(self.account, operation_id)).data)
+
+
+def _recorded_words(request: RecordedRequest) -> dict[str, Any]:
+    """A mutation that was done at once, in an operation's words: what a client asks after when the answer did not reach it."""
+    return {
+        "operation_id": request.key,
+        "kind": "request",
+        "state": OperationState.SUCCEEDED.value,
+        "session_id": None,
+        "progress": {},
+        "http_status": request.status,
+        "response": request.answer,
+        "error": None,
+        "method": request.method,
+        "path": request.path,
+        "accepted_at": request.created_at,
+        "started_at": request.created_at,
+        "finished_at": request.created_at,
+        "resource_ids": {},
+        "reconciliation_state": None,
+        "attempt": 1,
+    }
 
 
 def operation_words(operation: Operation | None) -> dict[str, Any] | None:

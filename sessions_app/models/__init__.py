@@ -4,6 +4,7 @@ from sessions_app.models.operation import Operation
 from sessions_app.models.plan import Plan
 from sessions_app.models.policy import IdlePolicy, SavePolicy
 from sessions_app.models.record import ServiceRecord
+from sessions_app.models.request import RecordedRequest
 from sessions_app.models.session import Session
 from sessions_app.models.token import ApiToken
 
@@ -13,6 +14,7 @@ __all__ = [
     "IdlePolicy",
     "Operation",
     "Plan",
+    "RecordedRequest",
     "SavePolicy",
     "ServiceRecord",
     "Session",

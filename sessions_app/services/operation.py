@@ -11,7 +11,7 @@ from django.db import IntegrityError, transaction
 from django.db.models.functions import Now
 
 from sessions_app.errors import Cancelled, Conflict, NotFound, ServiceError, WrongState
-from sessions_app.models import Account, Operation, Session
+from sessions_app.models import Account, Operation, RecordedRequest, Session
 from sessions_app.services import dispatch
 from sessions_app.states import ALLOWED_FROM, EXCLUSIVE_KINDS, OPERATION_ACTIVE, OperationKind, OperationState, SessionState
 
@@ -39,15 +39,28 @@ def replay(account: Account, asked: Asked) -> Operation | None:
         return None
     operation = Operation.objects.select_related("session").filter(account=account, idempotency_key=asked.idempotency_key).first()
     if operation is None:
+        if RecordedRequest.objects.filter(account=account, key=asked.idempotency_key).exists():
+            raise key_conflict({})
         return None
     if (operation.method, operation.path, operation.body_digest) != (asked.method, asked.path, asked.body_digest):
-        raise Conflict(
-            "This Idempotency-Key was used for another request. Nothing was done.",
-            next_action="Send a new key with a new request; read the earlier outcome at /api/operations/<key>.",
-            facts={"operation_id": operation.id},
-            code="ks_idempotency_conflict",
-        )
+        raise key_conflict({"operation_id": operation.id})
     return operation
+
+
+def require_unused(account: Account, asked: Asked) -> None:
+    """Raises Conflict if the request's key stands for an operation already."""
+    operation = Operation.objects.filter(account=account, idempotency_key=asked.idempotency_key).first()
+    if operation is not None:
+        raise key_conflict({"operation_id": operation.id})
+
+
+def key_conflict(facts: dict[str, Any]) -> Conflict:
+    return Conflict(
+        "This Idempotency-Key was used for another request. Nothing was done.",
+        next_action="Send a new key with a new request; read the earlier outcome at /api/operations/<key>.",
+        facts=facts,
+        code="ks_idempotency_conflict",
+    )
 
 
 def once(account: Account, asked: Asked, do: Callable[[Asked], Operation]) -> tuple[Operation, bool]:
