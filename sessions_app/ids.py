@@ -14,6 +14,10 @@ def new_token_id() -> str:
     return "tok_" + secrets.token_hex(8)
 
 
+def new_membership_id() -> str:
+    return "mbr_" + secrets.token_hex(12)
+
+
 def new_session_id() -> str:
     """32 hex digits; its first 12 are the short id, and `session_` before it makes the record id."""
     return secrets.token_hex(16)

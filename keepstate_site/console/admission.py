@@ -8,9 +8,9 @@ from django.conf import settings
 from django.http.request import split_domain_port, validate_host
 
 from sessions_app.api import pages
-from sessions_app.api.auth import SCOPE
 from sessions_app.errors import Forbidden, Invalid, Unauthenticated
 from sessions_app.models import ApiToken, Session
+from sessions_app.roles import Scope
 from sessions_app.services import session as sessions
 from sessions_app.services import token as tokens
 from sessions_app.services.operation import require_state
@@ -30,6 +30,7 @@ class Visit:
     columns: int
     rows: int
     view: bool
+    scope: Scope  # what the token must allow for as long as the visit lasts
 
 
 def admit(session_id: str, headers: Mapping[str, str], query: Mapping[str, str], subprotocols: Iterable[str], *, secure: bool) -> Visit:
@@ -37,14 +38,14 @@ def admit(session_id: str, headers: Mapping[str, str], query: Mapping[str, str],
     _require_place(headers, secure)
     plain = _bearer(headers, subprotocols)
     token = tokens.authenticate(plain)
-    if SCOPE not in token.scopes:
-        raise Forbidden(f"The token lacks the scope {SCOPE!r}. Nothing was opened.", next_action="Use a token that has it.")
+    view = pages.flag(query, "view")
+    scope = Scope.SESSIONS_READ if view else Scope.SESSIONS_WRITE
+    tokens.require(token, scope)
     session = sessions.find(token.account, session_id)
     columns = pages.whole(query, "cols", default=80, allowed=COLUMNS)
     rows = pages.whole(query, "rows", default=24, allowed=ROWS)
-    view = pages.flag(query, "view")
     require_state(session, OperationKind.EXEC)
-    return Visit(session, token, plain, columns, rows, view)
+    return Visit(session, token, plain, columns, rows, view, scope)
 
 
 def is_secure(encrypted: bool, headers: Mapping[str, str]) -> bool:

@@ -5,7 +5,7 @@ from typing import Any
 from django.db import transaction
 
 from keepstate_site.console.admission import Visit
-from sessions_app.errors import Unauthenticated
+from sessions_app.errors import Forbidden, Unauthenticated
 from sessions_app.models import Session
 from sessions_app.services import activity, event
 from sessions_app.services import token as tokens
@@ -23,11 +23,11 @@ def closed(visit: Visit, console_id: str, facts: dict[str, Any]) -> None:
 
 
 def still_valid(visit: Visit) -> bool:
-    """Tells the session's use too."""
+    """Whether the token is live and its user's role still suffices. Tells the session's use too."""
     try:
-        tokens.authenticate(visit.plain)
+        tokens.require(tokens.authenticate(visit.plain), visit.scope)
         activity.touch(visit.session)
-    except Unauthenticated:
+    except (Unauthenticated, Forbidden):
         return False
     return True
 

@@ -8,6 +8,7 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from sessions_app.api import body, idempotency
+from sessions_app.api.auth import ANY_TOKEN
 from sessions_app.api.schema import KEY, errors
 from sessions_app.api.view import ApiView
 from sessions_app.services import token as tokens
@@ -17,7 +18,10 @@ class WhoAmI(serializers.Serializer[Any]):
     account_id = serializers.CharField()
     account_name = serializers.CharField()
     token_id = serializers.CharField()
-    scopes = serializers.ListField(child=serializers.CharField())
+    scopes = serializers.ListField(child=serializers.CharField(), help_text="What it may do now: its own, cut by its user's role.")
+    role = serializers.CharField(allow_null=True, help_text="The user's role in the account; null for a token of no user.")
+    user = serializers.CharField(allow_null=True, help_text="The name of the token's user; null for a token that a command made.")
+    expires_at = serializers.DateTimeField(allow_null=True)
     cohort_state = serializers.CharField(allow_null=True)
 
 
@@ -27,6 +31,8 @@ class Revoked(serializers.Serializer[Any]):
 
 
 class WhoAmIView(ApiView):
+    needs = ANY_TOKEN
+
     @extend_schema(
         operation_id="whoami", tags=["account"], summary="The token's account", responses={200: WhoAmI, **errors(401, 403, v2=False)}
     )
@@ -36,13 +42,18 @@ class WhoAmIView(ApiView):
             "account_id": token.account_id,
             "account_name": token.account.name,
             "token_id": token.id,
-            "scopes": token.scopes,
+            "scopes": token.effective_scopes,
+            "role": token.role,
+            "user": None if token.user is None else token.user.get_username(),
+            "expires_at": token.expires_at,
             "cohort_state": None,
         }
-        return self.answer(words)
+        return self.answer(WhoAmI(words).data)
 
 
 class RevokeView(ApiView):
+    needs = ANY_TOKEN
+
     @extend_schema(
         operation_id="token_revoke",
         tags=["account"],

@@ -1,19 +1,33 @@
 """Bearer tokens. Who calls is always the account of a live token; no cookie counts here."""
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import structlog
 from drf_spectacular.extensions import OpenApiAuthenticationExtension
 from rest_framework.authentication import BaseAuthentication
-from rest_framework.permissions import BasePermission
+from rest_framework.permissions import SAFE_METHODS, BasePermission
 from rest_framework.request import Request
 from rest_framework.views import APIView
 
-from sessions_app.errors import Forbidden, Unauthenticated
+from sessions_app.errors import Unauthenticated
 from sessions_app.models import Account, ApiToken
+from sessions_app.roles import Scope
 from sessions_app.services import token as tokens
 
-SCOPE = "sessions"
+
+class Needs(NamedTuple):
+    """The scope that a route needs of a token to be read, and for every other method; None: any live token will do."""
+
+    reading: Scope | None
+    writing: Scope | None
+
+
+SESSIONS = Needs(Scope.SESSIONS_READ, Scope.SESSIONS_WRITE)
+#: A route whose POST changes nothing.
+SESSIONS_READ = Needs(Scope.SESSIONS_READ, Scope.SESSIONS_READ)
+SESSIONS_WRITE = Needs(Scope.SESSIONS_WRITE, Scope.SESSIONS_WRITE)
+ACCOUNT = Needs(Scope.ACCOUNT_MANAGE, Scope.ACCOUNT_MANAGE)
+ANY_TOKEN = Needs(None, None)
 
 
 class Caller:
@@ -42,11 +56,15 @@ class BearerAuthentication(BaseAuthentication):
 
 
 class HasScope(BasePermission):
+    """The token has the scope that the view's `needs` name for the method. A view that names none takes an account's manager alone."""
+
     def has_permission(self, request: Request, view: APIView) -> bool:
         if not isinstance(request.auth, ApiToken):
             raise Unauthenticated("No token was sent.", next_action="Send the header Authorization: Bearer <token>.")
-        if SCOPE not in request.auth.scopes:
-            raise Forbidden(f"The token lacks the scope {SCOPE!r}. Nothing was done.", next_action="Use a token that has it.")
+        needs: Needs = getattr(view, "needs", ACCOUNT)
+        scope = needs.reading if request.method in SAFE_METHODS else needs.writing
+        if scope is not None:
+            tokens.require(request.auth, scope)
         return True
 
 

@@ -7,6 +7,7 @@ from rest_framework import serializers
 from rest_framework.request import Request
 from rest_framework.response import Response
 
+from sessions_app.api.auth import ANY_TOKEN
 from sessions_app.api.envelope import Shape
 from sessions_app.api.schema import enveloped, errors
 from sessions_app.api.view import ApiView
@@ -44,6 +45,7 @@ class CapabilityDocument(serializers.Serializer[Any]):
 
 class CapabilitiesView(ApiView):
     shape = Shape.V2
+    needs = ANY_TOKEN
 
     @extend_schema(
         operation_id="capabilities",

@@ -6,6 +6,7 @@ from drf_spectacular.utils import OpenApiParameter, extend_schema
 from rest_framework.request import Request
 from rest_framework.response import Response
 
+from sessions_app.api.auth import SESSIONS_WRITE
 from sessions_app.api.envelope import Shape
 from sessions_app.api.schema import errors
 from sessions_app.api.view import ApiView
@@ -25,7 +26,8 @@ class ConsoleView(ApiView):
         operation_id="session_console",
         tags=["console"],
         summary="An interactive terminal, as a WebSocket",
-        description='Binary messages are bytes; text messages are JSON, such as {"resize": [100, 30]}. See docs/operations/console.md.',
+        description='Binary messages are bytes; text messages are JSON, such as {"resize": [100, 30]}. Typing needs sessions:write, '
+        "looking (view=1) sessions:read. See docs/operations/console.md.",
         parameters=[*_SIZE, OpenApiParameter("view", bool, description="1: only look.")],
         responses={101: None, **errors(400, 401, 403, 404, 409, 426, 503, 504)},
     )
@@ -35,6 +37,8 @@ class ConsoleView(ApiView):
 
 
 class AttachView(ApiView):
+    needs = SESSIONS_WRITE
+
     @extend_schema(
         operation_id="session_attach",
         tags=["console"],

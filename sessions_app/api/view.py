@@ -13,7 +13,7 @@ from rest_framework.response import Response
 from rest_framework.views import APIView
 
 from sessions_app.api import errors, protocol
-from sessions_app.api.auth import BearerAuthentication, HasScope
+from sessions_app.api.auth import SESSIONS, BearerAuthentication, HasScope, Needs
 from sessions_app.api.envelope import Shape, success
 from sessions_app.models import Account, ApiToken
 
@@ -29,9 +29,10 @@ class AlwaysJson(BaseContentNegotiation):
 
 
 class ApiView(APIView):
-    """Bearer token, protocol number, JSON, typed errors in the route's shape."""
+    """Bearer token with the scope that the route needs, protocol number, JSON, typed errors in the route's shape."""
 
     shape: ClassVar[Shape] = Shape.PLAIN
+    needs: ClassVar[Needs] = SESSIONS
     authentication_classes: Sequence[type[BaseAuthentication]] = (BearerAuthentication,)
     permission_classes: Sequence[type[BasePermission]] = (HasScope,)
     parser_classes = (JSONParser,)  # for the schema: `body.read` reads bodies

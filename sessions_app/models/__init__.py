@@ -1,5 +1,6 @@
 from sessions_app.models.account import Account
 from sessions_app.models.event import SessionEvent
+from sessions_app.models.membership import Membership
 from sessions_app.models.operation import Operation
 from sessions_app.models.plan import Plan
 from sessions_app.models.policy import IdlePolicy, SavePolicy
@@ -12,6 +13,7 @@ __all__ = [
     "Account",
     "ApiToken",
     "IdlePolicy",
+    "Membership",
     "Operation",
     "Plan",
     "RecordedRequest",

@@ -7,6 +7,7 @@ from typing import Any, cast
 
 from checkpoints_app.api import urls as checkpoint_urls
 from sessions_app.api import urls as session_urls
+from sessions_app.api.auth import Needs
 
 BODIES: dict[str, Any] = {
     "sessions": {"Image": "tiny"},
@@ -30,6 +31,7 @@ class Route:
     name: str
     method: str
     pattern: str
+    needs: Needs
 
     def path(self, *, session: str, operation: str) -> str:
         filled = self.pattern.replace("<str:session_id>", session).replace("<path:operation_id>", operation)
@@ -54,7 +56,7 @@ def routes() -> Iterator[Route]:
         view = cast("Any", url.callback).view_class
         for method in ("GET", "POST", "PUT", "PATCH", "DELETE"):
             if hasattr(view, method.lower()):
-                yield Route(str(url.name), method, str(url.pattern))
+                yield Route(str(url.name), method, str(url.pattern), view.needs)
 
 
 def label(route: Route) -> str:

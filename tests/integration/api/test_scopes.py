@@ -1,0 +1,50 @@
+"""Every route asks for a scope, and does nothing for a token that lacks it."""
+
+import pytest
+
+from sessions_app.api.auth import ANY_TOKEN, Needs
+from sessions_app.models import ApiToken, Operation, Session
+from sessions_app.roles import Scope
+from sessions_app.services import token as tokens
+from tests.integration.api.routes import PUBLIC, Route, label, routes
+from tests.support.api import Caller, error_of
+from tests.support.fleet import Tenant, boot_asked, session_row
+
+#: Routes that any live token may use: they tell about the token and the service alone.
+FREE = {"whoami", "token-revoke", "capabilities"}
+SCOPED = [route for route in routes() if route.name not in PUBLIC | FREE]
+
+
+def test_only_what_tells_of_the_token_itself_takes_any_token() -> None:
+    assert {route.name for route in routes() if route.needs == ANY_TOKEN} - PUBLIC == FREE
+
+
+def _scope(route: Route) -> Scope:
+    needs: Needs = route.needs
+    scope = needs.reading if route.method == "GET" else needs.writing
+    assert scope is not None
+    return scope
+
+
+@pytest.mark.parametrize("route", SCOPED, ids=label)
+def test_without_its_scope_a_route_is_forbidden_by_name_and_does_nothing(owner: Tenant, route: Route) -> None:
+    scope = _scope(route)
+    _, plain = tokens.issue(owner.account, "narrow", scopes=set(Scope) - {scope})
+    session, operation = session_row(owner.account, saved=True), boot_asked(owner.account)
+    before = (Session.objects.count(), Operation.objects.count(), ApiToken.objects.count())
+    refused = Caller(plain)(route.method, route.path(session=session.id, operation=operation.id), route.body)
+    assert (refused.status_code, error_of(refused)["code"], error_of(refused)["missing_scope"]) == (403, "ks_forbidden", scope)
+    assert scope in error_of(refused)["message"]
+    assert (Session.objects.count(), Operation.objects.count(), ApiToken.objects.count()) == before
+
+
+@pytest.mark.parametrize("route", [route for route in SCOPED if route.method != "GET"], ids=label)
+def test_no_mutation_is_content_with_reading(route: Route) -> None:
+    assert _scope(route) != Scope.SESSIONS_READ
+
+
+def test_a_token_that_may_only_read_reads(owner: Tenant) -> None:
+    session = session_row(owner.account)
+    reader = Caller(tokens.issue(owner.account, "reader", scopes=[Scope.SESSIONS_READ])[1])
+    assert reader("GET", f"/api/v2/sessions/{session.id}").status_code == 200
+    assert reader("GET", "/api/whoami").json()["scopes"] == ["sessions:read"]
