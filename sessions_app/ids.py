@@ -33,3 +33,11 @@ def new_event_id() -> str:
 
 def new_plan_id(prefix: str) -> str:
     return f"{prefix}_{secrets.token_hex(12)}"
+
+
+def new_webhook_id() -> str:
+    return "whk_" + secrets.token_hex(12)
+
+
+def new_message_id() -> str:
+    return "msg_" + secrets.token_hex(12)

@@ -80,6 +80,14 @@ class PlanKind(StrEnum):
     ACCOUNT_DELETION = "account_deletion"
 
 
+class DeliveryState(StrEnum):
+    """Of a webhook's message. `pending` is tried again until it is taken or given up."""
+
+    PENDING = "pending"
+    DELIVERED = "delivered"
+    GIVEN_UP = "given_up"
+
+
 class RecordKind(StrEnum):
     """What a line of the service record tells of."""
 

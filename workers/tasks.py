@@ -2,7 +2,16 @@
 
 from celery import shared_task
 
-from sessions_app.services.dispatch import LIFECYCLE, OBSERVE_HOST, RUN_OPERATION, STORE_ORPHANS, STORE_UPKEEP, SWEEP
+from sessions_app.services.dispatch import (
+    HOUSEKEEPING,
+    LIFECYCLE,
+    OBSERVE_HOST,
+    RUN_OPERATION,
+    STORE_ORPHANS,
+    STORE_UPKEEP,
+    SWEEP,
+    WEBHOOKS,
+)
 
 
 @shared_task(name=RUN_OPERATION)
@@ -47,3 +56,19 @@ def store_orphans() -> None:
     from checkpoints_app.services import upkeep
 
     upkeep.look_for_orphans()
+
+
+@shared_task(name=WEBHOOKS)
+def webhooks() -> None:
+    from sessions_app.services.webhooks import delivery
+    from workers import turns
+
+    turns.take("webhooks", delivery.run_turn)
+
+
+@shared_task(name=HOUSEKEEPING)
+def housekeeping() -> None:
+    from sessions_app.services import housekeeping as keeping
+    from workers import turns
+
+    turns.take("housekeeping", keeping.run)

@@ -2,6 +2,7 @@
 
 import base64
 import binascii
+import ipaddress
 import os
 from pathlib import Path
 from urllib.parse import urlsplit
@@ -41,6 +42,15 @@ def choice(name: str, default: str, known: set[str]) -> str:
 
 def words(name: str, default: str = "") -> list[str]:
     return [word for word in text(name, default).replace(",", " ").split() if word]
+
+
+def networks(name: str) -> list[str]:
+    """Networks as 10.0.0.0/8 or fd00::/8, separated by blanks or commas."""
+    found = words(name)
+    try:
+        return [str(ipaddress.ip_network(one)) for one in found]
+    except ValueError as error:
+        raise ImproperlyConfigured(f"{name} holds something that is no network such as 10.0.0.0/8: {error}.") from None
 
 
 def state_directory(project: Path) -> Path:

@@ -61,6 +61,12 @@ def settings(redis_url: str, sweep_seconds: int) -> dict[str, Any]:
                 "schedule": float(sweep_seconds),
                 "options": {"queue": CONTROL, "expires": sweep_seconds},
             },
+            "webhooks": {
+                "task": "workers.webhooks",
+                "schedule": float(sweep_seconds),
+                "options": {"queue": CONTROL, "expires": sweep_seconds},
+            },
+            "housekeeping": {"task": "workers.housekeeping", "schedule": 60.0, "options": {"queue": CONTROL, "expires": 60}},
             "store_upkeep": {"task": "workers.store_upkeep", "schedule": 60.0, "options": {"queue": CONTROL, "expires": 60}},
             "store_orphans": {"task": "workers.store_orphans", "schedule": 6 * 3600.0, "options": {"queue": CONTROL, "expires": 3600}},
         },

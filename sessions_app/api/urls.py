@@ -16,6 +16,8 @@ from sessions_app.api.policy import IdlePolicyView, SavePolicyView
 from sessions_app.api.session import CheckpointView, ResumeView, SessionsView, SessionView
 from sessions_app.api.session_v2 import PauseView, SessionListView, SessionReadView
 from sessions_app.api.session_v2 import ResumeView as ResumeV2View
+from sessions_app.api.webhook import WebhookListView, WebhookSecretView, WebhookTestView, WebhookView
+from sessions_app.api.webhook_delivery import DeliveryListView, RedeliverView
 
 urlpatterns: list[URLPattern] = [
     path("api/whoami", WhoAmIView.as_view(), name="whoami"),
@@ -42,6 +44,12 @@ urlpatterns: list[URLPattern] = [
     path("api/v2/sessions/<str:session_id>/files/download", FileDownloadView.as_view(), name="session-file-download"),
     path("api/v2/sessions/<str:session_id>/console", ConsoleView.as_view(), name="session-console"),
     path("api/v2/sessions/<str:session_id>/events", EventListView.as_view(), name="session-events"),
+    path("api/v2/webhooks", WebhookListView.as_view(), name="webhooks"),
+    path("api/v2/webhooks/<str:webhook_id>", WebhookView.as_view(), name="webhook"),
+    path("api/v2/webhooks/<str:webhook_id>/rotate-secret", WebhookSecretView.as_view(), name="webhook-secret"),
+    path("api/v2/webhooks/<str:webhook_id>/test", WebhookTestView.as_view(), name="webhook-test"),
+    path("api/v2/webhooks/<str:webhook_id>/deliveries", DeliveryListView.as_view(), name="webhook-deliveries"),
+    path("api/v2/webhooks/<str:webhook_id>/deliveries/<str:message_id>/redeliver", RedeliverView.as_view(), name="webhook-redeliver"),
 ]
 
 #: Included last by the site: whatever no app serves under /api.

@@ -8,6 +8,7 @@ from sessions_app.models.record import ServiceRecord
 from sessions_app.models.request import RecordedRequest
 from sessions_app.models.session import Session
 from sessions_app.models.token import ApiToken
+from sessions_app.models.webhook import WebhookDelivery, WebhookEndpoint
 
 __all__ = [
     "Account",
@@ -21,4 +22,6 @@ __all__ = [
     "ServiceRecord",
     "Session",
     "SessionEvent",
+    "WebhookDelivery",
+    "WebhookEndpoint",
 ]

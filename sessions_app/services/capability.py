@@ -28,6 +28,7 @@ ROWS = [
     CapabilityRow("session.delete", "available", "End a session's machine and erase what only this session held."),
     CapabilityRow("events.list", "available", "Read a session's history, numbered without gaps."),
     CapabilityRow("operations.idempotent", "available", "Repeat a mutation under its Idempotency-Key: one effect, the same answer."),
+    CapabilityRow("webhooks", "available", "Be told of session and checkpoint events, signed as Standard Webhooks has it."),
     CapabilityRow("session.meter", "unavailable", "A session's spent tokens and billed calls.", note=_LATER),
     CapabilityRow("session.attach", "available", "An interactive terminal: a WebSocket with resize, or the ks-attach upgrade."),
     CapabilityRow("session.files", "available", "List, read, download and write files of a running session's workspace."),

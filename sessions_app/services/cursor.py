@@ -9,11 +9,14 @@ import binascii
 import json
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
+
+from django.db.models import Model, Q, QuerySet
 
 from sessions_app.errors import Invalid
 
 T = TypeVar("T")
+M = TypeVar("M", bound=Model)
 _ID_CHARACTERS = 64
 
 
@@ -42,3 +45,14 @@ def decode(text: str) -> tuple[datetime, str]:
     except (ValueError, TypeError, RecursionError, OverflowError, binascii.Error) as error:
         raise Invalid("The cursor is not one that a list gave.", next_action="Begin again without a cursor.") from error
     return when, row_id
+
+
+def newest_first(rows: "QuerySet[M]", *, limit: int, cursor: str) -> Page[M]:
+    """A page of rows that have `created_at` and `id`, newest first, after the cursor. Raises Invalid for a bad one."""
+    if cursor:
+        moment, row_id = decode(cursor)
+        # the first condition lets an index begin at the cursor; the second orders equal moments
+        rows = rows.filter(created_at__lte=moment).filter(Q(created_at__lt=moment) | Q(id__lt=row_id))
+    found = list(rows.order_by("-created_at", "-id")[: limit + 1])
+    items: list[Any] = found[:limit]
+    return Page(items, encode(items[-1].created_at, items[-1].id) if len(found) > limit else "")

@@ -23,6 +23,8 @@ SWEEP = "workers.sweep"
 LIFECYCLE = "workers.lifecycle"
 STORE_UPKEEP = "workers.store_upkeep"
 STORE_ORPHANS = "workers.store_orphans"
+WEBHOOKS = "workers.webhooks"
+HOUSEKEEPING = "workers.housekeeping"
 
 CONTROL_QUEUE = "control"
 #: The longest that a request waits for the broker.
@@ -51,6 +53,16 @@ def io_queue(host_id: str) -> str:
 def ring(operation: Operation) -> None:
     """Ring once the row is committed; a broker that is down loses nothing."""
     transaction.on_commit(partial(_send, RUN_OPERATION, operation.queue, operation.id), robust=True)
+
+
+def ring_control(task: str) -> None:
+    """Ask for a task of the control queue before its time. A queue that is not read gets no more than a few."""
+    if _unread(CONTROL_QUEUE) < UNREAD_DOORBELLS:
+        _send(task, CONTROL_QUEUE)
+
+
+def ring_control_once_committed(task: str) -> None:
+    transaction.on_commit(partial(ring_control, task), robust=True)
 
 
 def ring_host(host_id: str) -> None:

@@ -6,6 +6,7 @@ from django.db import connection, transaction
 
 from sessions_app.models import Session, SessionEvent
 from sessions_app.services.cursor import Page
+from sessions_app.services.webhooks import outbox
 
 
 def append(
@@ -25,7 +26,7 @@ def append(
         )
         number, epoch = cursor.fetchone()
     subject_type, subject_id = subject or ("session", session_id)
-    return SessionEvent.objects.create(
+    appended = SessionEvent.objects.create(
         session_id=session_id,
         number=number,
         epoch=epoch,
@@ -35,6 +36,8 @@ def append(
         subject_id=subject_id,
         payload={"type": type_, **(payload or {})},
     )
+    outbox.tell(appended)
+    return appended
 
 
 def page(session: Session, *, after: int, limit: int) -> Page[SessionEvent]:

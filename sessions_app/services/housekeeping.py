@@ -1,0 +1,13 @@
+"""What is kept for a time and then forgotten, in small batches: the beat's turn takes one of each."""
+
+from collections.abc import Callable
+
+from sessions_app.services import plan, recorded
+from sessions_app.services.webhooks import delivery
+
+#: Each forgets a batch and returns how many rows it was.
+CHORES: tuple[Callable[[], int], ...] = (plan.forget_expired, recorded.forget_old, delivery.forget_old)
+
+
+def run() -> int:
+    return sum(chore() for chore in CHORES)
