@@ -14,8 +14,8 @@ if TYPE_CHECKING:
     from tests.support.seaweed import S3Server
 
 
-settings.register_profile("suite", max_examples=40)  # the whole suite has a quarter of an hour; other examples are drawn in each run
-settings.register_profile("thorough", max_examples=1000)  # pytest --hypothesis-profile=thorough
+settings.register_profile("suite", max_examples=40, deadline=None)  # the whole suite has a quarter of an hour; other examples are drawn in each run
+settings.register_profile("thorough", max_examples=1000, deadline=None)  # pytest --hypothesis-profile=thorough
 settings.load_profile("suite")
 
 

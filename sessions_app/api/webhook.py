@@ -8,6 +8,7 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from sessions_app.api import body, pages
+from sessions_app.api.auth import ACCOUNT
 from sessions_app.api.body import Body
 from sessions_app.api.envelope import Shape
 from sessions_app.api.fields import Flag, Known, Text, Whole
@@ -72,6 +73,7 @@ def row(endpoint: WebhookEndpoint) -> dict[str, Any]:
 
 class WebhookListView(RecordedView):
     shape = Shape.V2
+    needs = ACCOUNT
 
     @extend_schema(
         operation_id="webhook_list",
@@ -106,6 +108,7 @@ class WebhookListView(RecordedView):
 
 class WebhookView(RecordedView):
     shape = Shape.V2
+    needs = ACCOUNT
 
     @extend_schema(operation_id="webhook_read", tags=["webhooks"], summary="Read a webhook", responses={200: enveloped(WebhookRow), **READ})
     def get(self, request: Request, webhook_id: str) -> Response:
@@ -148,6 +151,7 @@ class WebhookView(RecordedView):
 
 class WebhookSecretView(RecordedView):
     shape = Shape.V2
+    needs = ACCOUNT
 
     @extend_schema(
         operation_id="webhook_rotate_secret",
@@ -169,6 +173,7 @@ class WebhookSecretView(RecordedView):
 
 class WebhookTestView(RecordedView):
     shape = Shape.V2
+    needs = ACCOUNT
 
     @extend_schema(
         operation_id="webhook_test",

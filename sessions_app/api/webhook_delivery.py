@@ -8,6 +8,7 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from sessions_app.api import body, pages
+from sessions_app.api.auth import ACCOUNT
 from sessions_app.api.body import Body
 from sessions_app.api.envelope import Shape
 from sessions_app.api.fields import Known
@@ -42,6 +43,7 @@ class DeliveryRow(serializers.Serializer[WebhookDelivery]):
 
 class DeliveryListView(ApiView):
     shape = Shape.V2
+    needs = ACCOUNT
 
     @extend_schema(
         operation_id="webhook_deliveries",
@@ -69,6 +71,7 @@ class DeliveryListView(ApiView):
 
 class RedeliverView(RecordedView):
     shape = Shape.V2
+    needs = ACCOUNT
 
     @extend_schema(
         operation_id="webhook_redeliver",

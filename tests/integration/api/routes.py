@@ -21,6 +21,11 @@ BODIES: dict[str, Any] = {
     "operation-cancel": {},
     "session-checkpoint-policy": {"enabled": True, "expected_revision": 1},
     "session-idle": {"enabled": True, "expected_revision": 1},
+    "webhooks": {"url": "https://example.com/hook"},
+    "webhook": {"expected_revision": 1, "enabled": True},
+    "webhook-secret": {},
+    "webhook-test": {},
+    "webhook-redeliver": {},
 }
 QUERIES = {"session-file-content": "?path=file", "session-file-download": "?path=file"}
 PUBLIC = frozenset({"capabilities-public"})
@@ -35,11 +40,12 @@ class Route:
 
     def path(self, *, session: str, operation: str) -> str:
         filled = self.pattern.replace("<str:session_id>", session).replace("<path:operation_id>", operation)
+        filled = re.sub(r"<\w+:\w+>", "none_such", filled)
         return "/" + filled + ("?force=1" if self.method == "DELETE" else QUERIES.get(self.name, ""))
 
     @property
     def body(self) -> Any:
-        return BODIES.get(self.name) if self.name in QUERIES else BODIES[self.name] if self.method in ("POST", "PUT") else None
+        return BODIES.get(self.name) if self.name in QUERIES else BODIES[self.name] if self.method in ("POST", "PUT", "PATCH") else None
 
     @property
     def described_as(self) -> str:

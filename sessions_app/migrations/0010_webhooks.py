@@ -10,7 +10,7 @@ from django.db import migrations, models
 class Migration(migrations.Migration):
 
     dependencies = [
-        ('sessions_app', '0008_recorded_request'),
+        ('sessions_app', '0009_membership'),
     ]
 
     operations = [
