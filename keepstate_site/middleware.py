@@ -8,7 +8,7 @@ from collections.abc import Callable
 import structlog
 from django.http import HttpRequest, HttpResponse
 
-from keepstate_site.settings.security import CONTENT_POLICY
+from keepstate_site.settings.security import ADMIN_CONTENT_POLICY, ADMIN_PREFIX, CONTENT_POLICY
 
 GIVEN_ID = re.compile(r"[A-Za-z0-9_-]{8,64}")
 QUIET = frozenset({"/healthz", "/readyz"})
@@ -45,5 +45,6 @@ class ContentPolicyMiddleware:
 
     def __call__(self, request: HttpRequest) -> HttpResponse:
         response = self.handler(request)
-        response.headers.setdefault("Content-Security-Policy", CONTENT_POLICY)
+        policy = ADMIN_CONTENT_POLICY if request.path.startswith(ADMIN_PREFIX) else CONTENT_POLICY
+        response.headers.setdefault("Content-Security-Policy", policy)
         return response

@@ -8,8 +8,7 @@ from drf_spectacular.views import SpectacularAPIView, SpectacularSwaggerSplitVie
 from keepstate_site import health
 from sessions_app.api.urls import catch_all
 
-admin.site.site_header = admin.site.site_title = "KeepState"
-admin.site.index_title = "Operations"
+admin.site.index_title = "Dashboard"
 
 urlpatterns = [
     path("", RedirectView.as_view(pattern_name="api-docs")),

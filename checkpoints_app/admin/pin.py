@@ -9,8 +9,7 @@ from sessions_app.admin.readonly import ReadOnlyAdmin
 @admin.register(Pin)
 class PinAdmin(ReadOnlyAdmin):
     list_display = ("digest", "architecture", "first_seen_at")
-    list_filter = ("architecture",)
-    search_fields = ("digest__startswith",)
+    search_fields = ("digest",)
     ordering = ("-first_seen_at",)
     readonly_fields = ("hosts_now",)
 

@@ -50,6 +50,11 @@ class Checkpoint(models.Model):
     class Meta:
         indexes = [
             models.Index(fields=["session", "-created_at", "-id"], name="checkpoint_of_session"),
+            models.Index(fields=["-created_at", "-id"], name="checkpoint_newest"),
+            # few are in any other state, and an operator looks for those
+            models.Index(
+                fields=["state", "-created_at"], name="checkpoint_not_valid", condition=~models.Q(state=CheckpointState.PUBLISHED)
+            ),
             # which checkpoints have an image, asked by every host for each that it has assembled
             models.Index(fields=["memory_root"], name="checkpoint_memory", condition=~models.Q(memory_root="")),
             models.Index(fields=["disk_root"], name="checkpoint_disk", condition=~models.Q(disk_root="")),

@@ -20,6 +20,7 @@ class Manifest(models.Model):
         indexes = [
             models.Index(fields=["account", "state"], name="manifest_not_live", condition=~models.Q(state=ManifestState.LIVE)),
             models.Index(fields=["verified_at", "id"], name="manifest_verified"),
+            models.Index(fields=["-created_at", "-id"], name="manifest_newest_of_all"),
         ]
 
     def __str__(self) -> str:

@@ -31,6 +31,7 @@ class Pack(models.Model):
             models.Index(fields=["account", "state"], name="pack_not_live", condition=~models.Q(state=PackState.LIVE)),
             models.Index(fields=["account", "-created_at", "id"], name="pack_newest", condition=models.Q(state=PackState.LIVE)),
             models.Index(fields=["verified_at", "id"], name="pack_verified"),
+            models.Index(fields=["-created_at", "-id"], name="pack_newest_of_all"),
         ]
 
     def __str__(self) -> str:

@@ -5,6 +5,7 @@ from pathlib import Path
 
 from keepstate_site.settings import environment as env
 from keepstate_site.settings import isolation, logs, queue, security
+from keepstate_site.settings.admin import UNFOLD  # noqa: F401  a setting of django-unfold
 from keepstate_site.settings.database import database
 from keepstate_site.settings.store import checkpoint_storage
 
@@ -34,6 +35,7 @@ SECRET_KEY = env.secret("KEEPSTATE_SECRET_KEY", KEEPSTATE_SECRETS / "secret_key"
 DEBUG = env.flag("KEEPSTATE_DEBUG")
 
 INSTALLED_APPS = [
+    "unfold",  # before the admin, which it dresses
     "django.contrib.admin",
     "django.contrib.auth",
     "django.contrib.contenttypes",

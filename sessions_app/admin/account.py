@@ -7,5 +7,5 @@ from sessions_app.models import Account
 @admin.register(Account)
 class AccountAdmin(ReadOnlyAdmin):
     list_display = ("name", "id", "created_at")
-    search_fields = ("name", "=id")
+    search_fields = ("name", "id")
     ordering = ("name",)

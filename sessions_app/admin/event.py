@@ -6,9 +6,11 @@ from sessions_app.models import SessionEvent
 
 @admin.register(SessionEvent)
 class SessionEventAdmin(ReadOnlyAdmin):
-    list_display = ("session", "number", "type", "epoch", "subject_type", "subject_id", "source", "recorded_at")
+    """One session's history at a time: its page leads here. Over all sessions there is no order of time that an index keeps."""
+
+    list_display = ("number", "session", "type", "epoch", "subject_type", "subject_id", "source", "recorded_at")
     list_display_links = ("number",)
     list_select_related = ("session",)
-    list_filter = ("type", "subject_type")
-    search_fields = ("=session__id", "=subject_id", "=id")
-    ordering = ("-recorded_at", "session", "-number")
+    search_fields = ("session__id", "=id")
+    search_help_text = "A session's id or how it begins; an event's id."
+    ordering = ("session", "-number")

@@ -9,8 +9,8 @@ class SavePolicyAdmin(ReadOnlyAdmin):
     list_display = ("session", "enabled", "interval_minutes", "due_at", "pending_since", "last_attempt_at", "last_operation_id")
     list_select_related = ("session",)
     list_filter = ("enabled",)
-    search_fields = ("session__id__startswith",)
-    ordering = ("due_at", "session_id")
+    search_fields = ("session__id",)
+    ordering = ("session",)
 
 
 @admin.register(IdlePolicy)
@@ -18,5 +18,5 @@ class IdlePolicyAdmin(ReadOnlyAdmin):
     list_display = ("session", "enabled", "idle_minutes", "active_at", "warned_at", "look_at", "deferred_reason")
     list_select_related = ("session",)
     list_filter = ("enabled",)
-    search_fields = ("session__id__startswith",)
-    ordering = ("look_at", "session_id")
+    search_fields = ("session__id",)
+    ordering = ("session",)

@@ -1,27 +1,56 @@
+from typing import Any
+
 from django.contrib import admin
 
+from sessions_app.admin.acts import Act
 from sessions_app.admin.readonly import ReadOnlyAdmin, mebibytes
-from sessions_app.ids import SHORT_ID_LENGTH
-from sessions_app.models import Session
+from sessions_app.admin.shown import state_label
+from sessions_app.ids import RECORD_PREFIX, SHORT_ID_LENGTH
+from sessions_app.models import Operation, Session
+from sessions_app.services import by_operator
+from sessions_app.states import ALLOWED_FROM, OperationKind
+
+
+def _asked(do: Any) -> Any:
+    def ask(session: Session, by: str) -> str:
+        operation: Operation = do(session, by)
+        return f"{operation.kind} {operation.id} is queued."
+
+    return ask
+
+
+def _from(kind: OperationKind) -> Any:
+    return lambda session: session.runtime_state in ALLOWED_FROM[kind]
 
 
 @admin.register(Session)
 class SessionAdmin(ReadOnlyAdmin):
     list_display = (
-        *("short_id", "name", "account", "runtime_state", "epoch"),
+        *("short_id", "name", "account", "state", "epoch"),
         *("image_name", "memory", "host_id", "parent", "last_activity_at"),
     )
     list_display_links = ("short_id",)
     list_select_related = ("account",)
-    list_filter = ("runtime_state", "architecture", "image_name")
-    search_fields = ("id__startswith", "name", "=host_id", "=parent_id", "=head_checkpoint_id", "account__name")
+    list_filter = ("runtime_state",)
+    search_fields = ("id", "name", "=host_id", "account__name", "account__id")
+    search_help_text = "A session's id, its name, its account's name, or how they begin; a host's whole id."
     ordering = ("-last_activity_at", "-id")
+    acts = (
+        Act("save", "Save", _asked(by_operator.save), _from(OperationKind.CHECKPOINT)),
+        Act("park", "Save and park", _asked(by_operator.park), _from(OperationKind.CHECKPOINT)),
+        Act("resume", "Resume", _asked(by_operator.resume), _from(OperationKind.RESUME)),
+    )
 
-    @admin.display(description="parent", ordering="parent_id")
+    state = state_label("runtime_state")
+
+    def search_text(self, text: str) -> str:
+        return text.strip().removeprefix(RECORD_PREFIX)
+
+    @admin.display(description="parent")
     def parent(self, session: Session) -> str:
         """The short id of the session that this one is a fork of; that one may be deleted."""
         return session.parent_id[:SHORT_ID_LENGTH] or "–"
 
-    @admin.display(description="memory", ordering="memory_bytes")
+    @admin.display(description="memory")
     def memory(self, session: Session) -> str:
         return mebibytes(session.memory_bytes)

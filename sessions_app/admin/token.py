@@ -1,10 +1,14 @@
 from django.contrib import admin
-from django.db.models import QuerySet
-from django.http import HttpRequest
 
+from sessions_app.admin.acts import Act
 from sessions_app.admin.readonly import ReadOnlyAdmin
 from sessions_app.models import ApiToken
-from sessions_app.services import token as tokens
+from sessions_app.services import by_operator
+
+
+def _revoke(token: ApiToken, by: str) -> str:
+    by_operator.revoke(token, by)
+    return "revoked; it opens nothing from now on."
 
 
 @admin.register(ApiToken)
@@ -13,14 +17,7 @@ class ApiTokenAdmin(ReadOnlyAdmin):
 
     list_display = ("name", "prefix", "account", "created_at", "last_used_at", "expires_at", "revoked_at")
     list_select_related = ("account",)
-    list_filter = ("revoked_at", "expires_at")
-    search_fields = ("name", "prefix", "=id", "account__name")
+    search_fields = ("name", "prefix", "id", "account__name", "account__id")
     ordering = ("-created_at", "-id")
     exclude = ("digest",)
-    actions = ("revoke",)
-
-    @admin.action(description="Revoke the selected tokens")
-    def revoke(self, request: HttpRequest, chosen: QuerySet[ApiToken]) -> None:
-        for token in chosen:
-            tokens.revoke(token)
-        self.message_user(request, f"{len(chosen)} revoked: they open nothing from now on.")
+    acts = (Act("revoke", "Revoke", _revoke, lambda token: token.revoked_at is None, grave=True),)

@@ -56,6 +56,10 @@ class Operation(models.Model):
             models.Index(fields=["due_at"], name="operation_due", condition=models.Q(state=OperationState.QUEUED)),
             models.Index(fields=["lease_expires_at"], name="operation_leased", condition=models.Q(state=OperationState.RUNNING)),
             models.Index(fields=["session", "-accepted_at"], name="operation_of_session"),
+            models.Index(fields=["-accepted_at", "-id"], name="operation_newest"),
+            models.Index(fields=["kind", "-accepted_at"], name="operation_of_kind"),
+            models.Index(fields=["state", "-accepted_at"], name="operation_in_state"),
+            models.Index(fields=["idempotency_key"], name="operation_key", condition=models.Q(idempotency_key__isnull=False)),
         ]
 
     def __str__(self) -> str:

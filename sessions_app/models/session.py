@@ -49,6 +49,10 @@ class Session(models.Model):
                 fields=["account", "-last_activity_at", "-id"], name="session_list", condition=~models.Q(runtime_state=SessionState.DELETED)
             ),
             models.Index(fields=["host_id"], name="session_live_host", condition=~models.Q(host_id="")),
+            models.Index(fields=["-last_activity_at", "-id"], name="session_newest"),
+            models.Index(fields=["runtime_state", "-last_activity_at"], name="session_in_state"),
+            models.Index(fields=["parent_id"], name="session_children", condition=~models.Q(parent_id="")),
+            models.Index(fields=["name"], name="session_name", opclasses=["varchar_pattern_ops"], condition=~models.Q(name="")),
         ]
 
     def __str__(self) -> str:

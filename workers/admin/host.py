@@ -1,33 +1,52 @@
 from django.contrib import admin
+from django.db.models import Case, QuerySet, When
+from django.db.models.functions import Now
 from django.http import HttpRequest
+from unfold.decorators import display
 
-from sessions_app.admin.readonly import ReadOnlyAdmin, mebibytes
+from sessions_app.admin.acts import Act
+from sessions_app.admin.readonly import ReadOnlyAdmin, ReadOnlyInline, mebibytes
+from sessions_app.admin.shown import MEANS
+from workers.host import drain
+from workers.host.compatibility import FRESH
 from workers.models import Host, HostPin
 
 
-class HostPins(admin.TabularInline):  # type: ignore[type-arg]  # not subscriptable at run time
+def _drain(host: Host, by: str) -> str:
+    drain.drain(host, by)
+    return "draining: it takes no new work; its machines run on."
+
+
+def _take_work(host: Host, by: str) -> str:
+    drain.take_work(host, by)
+    return "it takes work again."
+
+
+class HostPins(ReadOnlyInline):
     model = HostPin
     fields = ("pin", "proved_at")
-    extra = 0
-
-    def has_add_permission(self, request: HttpRequest, obj: Host | None = None) -> bool:
-        return False
-
-    def has_change_permission(self, request: HttpRequest, obj: Host | None = None) -> bool:
-        return False
-
-    def has_delete_permission(self, request: HttpRequest, obj: Host | None = None) -> bool:
-        return False
 
 
 @admin.register(Host)
 class HostAdmin(ReadOnlyAdmin):
-    list_display = ("id", "heartbeat_at", "draining", "cpus", "memory", "registered_at")
+    list_display = ("id", "state", "heartbeat_at", "cpus", "memory", "registered_at")
     list_filter = ("draining",)
     search_fields = ("id",)
     ordering = ("id",)
     inlines = (HostPins,)
+    acts = (
+        Act("drain", "Drain", _drain, lambda host: not host.draining, grave=True),
+        Act("take-work", "Take work again", _take_work, lambda host: host.draining),
+    )
 
-    @admin.display(description="memory", ordering="memory_bytes")
+    def get_queryset(self, request: HttpRequest) -> QuerySet[Host]:
+        return super().get_queryset(request).annotate(fresh=Case(When(heartbeat_at__gt=Now() - FRESH, then=True), default=False))
+
+    @display(description="state", label=dict(MEANS))
+    def state(self, host: Host) -> str:
+        fresh: bool = host.fresh  # type: ignore[attr-defined]  # by the annotation: by the database's clock, as placement judges
+        return "silent" if not fresh else "draining" if host.draining else "alive"
+
+    @admin.display(description="memory")
     def memory(self, host: Host) -> str:
         return mebibytes(host.memory_bytes)

@@ -1,0 +1,25 @@
+"""How a value is shown in lists: a state with a colour that says whether it is well, a time as how long ago."""
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from unfold.decorators import display
+
+#: By what it means to an operator, the states that any of our rows may have. What is not here is shown plainly.
+_WORDS = {
+    "success": "running published succeeded live alive active delivered done",
+    "info": "queued provisioning checkpointing stopping resuming capturing uploading rewriting pending retrying",
+    "warning": "deleting erasing condemned draining cancelled reconciliation_required grace planned",
+    "danger": "failed recovery_required corrupt silent dead",
+}
+MEANS: Mapping[str, str] = {word: meaning for meaning, words in _WORDS.items() for word in words.split()}
+
+
+def state_label(field: str, description: str = "state") -> Callable[[Any, Any], str]:
+    """A column of that field as a coloured label."""
+
+    @display(description=description, label=dict(MEANS))
+    def shown(_admin: Any, row: Any) -> str:
+        return str(getattr(row, field))
+
+    return shown

@@ -1,0 +1,64 @@
+"""What an operator does to a customer's sessions, operations and tokens: the same services as the API's, and a line in the service record.
+
+Both are one transaction: neither stands without the other. `by` is the operator's user name. Refusals are the services' own, and then
+nothing was written. Reasons are ours, for a session's history is its owner's to read.
+"""
+
+from typing import Any
+
+from django.db import transaction
+
+from sessions_app.models import ApiToken, Operation, Session
+from sessions_app.services import cancel as cancelling
+from sessions_app.services import record
+from sessions_app.services import retry as retrying
+from sessions_app.services import session as sessions
+from sessions_app.services import token as tokens
+from sessions_app.services.operation import Asked
+from sessions_app.states import RecordKind
+
+REASON = "asked by an operator"
+SOURCE = "operator"
+
+
+def write(what: str, by: str, *, account_id: str, session_id: str = "", **facts: Any) -> None:
+    """Prerequisite: inside the transaction of what was done."""
+    record.write(RecordKind.OPERATOR, f"operator.{what}", account_id=account_id, session_id=session_id, actor=by, facts=facts)
+
+
+@transaction.atomic
+def save(session: Session, by: str) -> Operation:
+    return _told("save", by, sessions.checkpoint(session, stop=False, reason=REASON, asked=Asked()))
+
+
+@transaction.atomic
+def park(session: Session, by: str) -> Operation:
+    return _told("park", by, sessions.checkpoint(session, stop=True, reason=REASON, asked=Asked()))
+
+
+@transaction.atomic
+def resume(session: Session, by: str) -> Operation:
+    return _told("resume", by, sessions.resume(session, checkpoint_id=None, asked=Asked()))
+
+
+@transaction.atomic
+def cancel(operation: Operation, by: str) -> Operation:
+    return _told("cancel", by, cancelling.cancel(operation, source=SOURCE))
+
+
+@transaction.atomic
+def retry(operation: Operation, by: str) -> Operation:
+    return _told("retry", by, retrying.again(operation), instead_of=operation.id)
+
+
+@transaction.atomic
+def revoke(token: ApiToken, by: str) -> None:
+    tokens.revoke(token)
+    write("revoke", by, account_id=token.account_id, token_id=token.id)
+
+
+def _told(what: str, by: str, operation: Operation, **facts: Any) -> Operation:
+    write(
+        what, by, account_id=operation.account_id, session_id=operation.session_id, operation_id=operation.id, kind=operation.kind, **facts
+    )
+    return operation
