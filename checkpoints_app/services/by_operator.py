@@ -1,4 +1,4 @@
-"""What an operator asks of the store, each with its line in the service record in the same transaction. `by` is the operator's user name."""
+"""What an operator asks of the store, each with its line in the service record in one transaction. `by` is the operator's user name."""
 
 from datetime import timedelta
 

@@ -1,6 +1,9 @@
 """Pages of a large table without counting it: at most so many rows are counted, and paged through; a search finds the others."""
 
+from typing import Any
+
 from django.core.paginator import Paginator
+from django.db.models import QuerySet
 from django.utils.functional import cached_property
 
 #: A list that is longer is told as such. It also bounds how far a page's OFFSET reaches.
@@ -12,8 +15,8 @@ class BoundedPaginator(Paginator):  # type: ignore[type-arg]  # not subscriptabl
 
     @cached_property
     def _seen(self) -> int:
-        rows = self.object_list.order_by()  # type: ignore[union-attr]  # the admin's lists are query sets
-        return int(rows[: MOST_ROWS + 1].count())
+        rows: QuerySet[Any] = self.object_list  # type: ignore[assignment]  # the admin's lists are query sets
+        return rows.order_by()[: MOST_ROWS + 1].count()
 
     @property
     def is_cut(self) -> bool:

@@ -32,7 +32,7 @@ class ReadOnlyInline(_ReadOnly, TabularInline):
     extra = 0
 
 
-class ReadOnlyAdmin(_ReadOnly, ActsMixin, ModelAdmin):  # type: ignore[misc]  # the rules are narrower than Django's
+class ReadOnlyAdmin(_ReadOnly, ActsMixin, ModelAdmin):
     """A list costs the same queries for few rows and for many, and none of them reads or counts the whole table.
 
     `sortable_by` names the columns that an index or a small table may sort by; `list_filter` holds choices alone, since a filter over

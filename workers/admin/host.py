@@ -2,11 +2,10 @@ from django.contrib import admin
 from django.db.models import Case, QuerySet, When
 from django.db.models.functions import Now
 from django.http import HttpRequest
-from unfold.decorators import display
 
 from sessions_app.admin.acts import Act
 from sessions_app.admin.readonly import ReadOnlyAdmin, ReadOnlyInline, mebibytes
-from sessions_app.admin.shown import MEANS
+from sessions_app.admin.shown import labelled
 from workers.host import drain
 from workers.host.compatibility import FRESH
 from workers.models import Host, HostPin
@@ -40,9 +39,11 @@ class HostAdmin(ReadOnlyAdmin):
     )
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[Host]:
-        return super().get_queryset(request).annotate(fresh=Case(When(heartbeat_at__gt=Now() - FRESH, then=True), default=False))
+        hosts: QuerySet[Host] = super().get_queryset(request)
+        return hosts.annotate(fresh=Case(When(heartbeat_at__gt=Now() - FRESH, then=True), default=False))
 
-    @display(description="state", label=dict(MEANS))
+    @labelled
+    @admin.display(description="state")
     def state(self, host: Host) -> str:
         fresh: bool = host.fresh  # type: ignore[attr-defined]  # by the annotation: by the database's clock, as placement judges
         return "silent" if not fresh else "draining" if host.draining else "alive"
