@@ -6,7 +6,7 @@ from django.db import migrations, models
 class Migration(migrations.Migration):
 
     dependencies = [
-        ('sessions_app', '0009_membership'),
+        ('sessions_app', '0010_webhooks'),
     ]
 
     operations = [
