@@ -8,7 +8,6 @@ class Migration(migrations.Migration):
 
     dependencies = [
         ('checkpoints_app', '0004_checkpoint_images'),
-        ('sessions_app', '0010_admin_lists'),
     ]
 
     operations = [
