@@ -96,6 +96,14 @@ class RecordKind(StrEnum):
     OPERATOR = "operator"
 
 
+class Standing(StrEnum):
+    """How far a figure of usage may be relied on; one that is unavailable is null."""
+
+    ACTUAL = "actual"
+    ESTIMATED = "estimated"
+    UNAVAILABLE = "unavailable"
+
+
 class ResumeMode(StrEnum):
     """How a machine's memory comes back where its image has yet to be made."""
 

@@ -6,10 +6,12 @@ from sessions_app.services.dispatch import (
     HOUSEKEEPING,
     LIFECYCLE,
     OBSERVE_HOST,
+    RECORD,
     RUN_OPERATION,
     STORE_ORPHANS,
     STORE_UPKEEP,
     SWEEP,
+    USAGE,
     WEBHOOKS,
 )
 
@@ -72,3 +74,19 @@ def housekeeping() -> None:
     from workers import turns
 
     turns.take("housekeeping", keeping.run)
+
+
+@shared_task(name=USAGE)
+def usage() -> None:
+    from sessions_app.services import roll_up
+    from workers import turns
+
+    turns.take("usage", roll_up.run_turn)
+
+
+@shared_task(name=RECORD)
+def record() -> None:
+    from sessions_app.services import record as records
+    from workers import turns
+
+    turns.take("record", records.sweep)

@@ -23,6 +23,7 @@ from checkpoints_app.store.backends.backend import Step, no_step
 from checkpoints_app.store.bitmap import union
 from checkpoints_app.store.names import erased_mark_key
 from sessions_app.models import Session
+from sessions_app.services import stored
 
 _BATCH = 200  # packs that one commit locks
 
@@ -50,6 +51,7 @@ def finish(account_id: str, *, step: Step = no_step, limit: int | None = None, w
     for manifest in Manifest.objects.filter(account_id=account_id, state=ManifestState.CONDEMNED).order_by("id"):
         _delete_manifest(manifest, step)
         freed += manifest.stored_bytes
+    stored.changed(account_id)
     return {"packs": deleted, "packs_rewritten": rewritten, "stored_bytes": freed}
 
 

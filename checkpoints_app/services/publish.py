@@ -22,6 +22,7 @@ from checkpoints_app.store import PublishedPlan
 from checkpoints_app.store.bitmap import all_units, encode_units
 from sessions_app.models import Session
 from sessions_app.services import event
+from sessions_app.services import stored as usage_of_store
 from sessions_app.services.lease import Lease, LeaseLost
 
 
@@ -110,6 +111,7 @@ def publish(checkpoint: Checkpoint, stored: Stored, lease: Lease, *, source: str
         source=source,
         subject=("checkpoint", checkpoint.id),
     )
+    usage_of_store.added(checkpoint.account_id, stored.stored_bytes)
 
 
 def _hold(checkpoint: Checkpoint, stored: Stored) -> None:

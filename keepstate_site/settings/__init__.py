@@ -30,6 +30,7 @@ KEEPSTATE_RECHECK_SAVES = env.number("KEEPSTATE_RECHECK_SAVES", 50, low=0, high=
 KEEPSTATE_SCRUB_DAYS = env.number("KEEPSTATE_SCRUB_DAYS", 30, low=1, high=3650)  # everything stored is read at least once in so many days
 KEEPSTATE_SCRUB_MIB = env.number("KEEPSTATE_SCRUB_MIB", 256, low=1, high=1_000_000)  # so much of it in a minute at most
 KEEPSTATE_WEBHOOK_NETWORKS = env.networks("KEEPSTATE_WEBHOOK_NETWORKS")  # private networks that webhooks may go to all the same
+KEEPSTATE_RECORD_DAYS = env.number("KEEPSTATE_RECORD_DAYS", 400, low=1, high=36_500)  # the service record's own retention
 
 SECRET_KEY = env.secret("KEEPSTATE_SECRET_KEY", KEEPSTATE_SECRETS / "secret_key")
 DEBUG = env.flag("KEEPSTATE_DEBUG")

@@ -8,10 +8,12 @@ from sessions_app.models.record import ServiceRecord
 from sessions_app.models.request import RecordedRequest
 from sessions_app.models.session import Session
 from sessions_app.models.token import ApiToken
+from sessions_app.models.usage import AccountUsage, SessionUsage
 from sessions_app.models.webhook import WebhookDelivery, WebhookEndpoint
 
 __all__ = [
     "Account",
+    "AccountUsage",
     "ApiToken",
     "IdlePolicy",
     "Membership",
@@ -22,6 +24,7 @@ __all__ = [
     "ServiceRecord",
     "Session",
     "SessionEvent",
+    "SessionUsage",
     "WebhookDelivery",
     "WebhookEndpoint",
 ]

@@ -3,7 +3,7 @@
 from typing import Any
 
 from sessions_app.models import Account, Session
-from sessions_app.services import bounds, event
+from sessions_app.services import bounds, event, record
 from sessions_app.services.steps import ImageChoice
 from sessions_app.states import SessionState
 
@@ -35,4 +35,5 @@ def park(
     )
     event.append(session.id, "session.imported", facts, source=source)
     session.refresh_from_db()
+    record.moved(session, "session.imported", actor=source)
     return session

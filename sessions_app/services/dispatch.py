@@ -25,6 +25,8 @@ STORE_UPKEEP = "workers.store_upkeep"
 STORE_ORPHANS = "workers.store_orphans"
 WEBHOOKS = "workers.webhooks"
 HOUSEKEEPING = "workers.housekeeping"
+USAGE = "workers.usage"
+RECORD = "workers.record"
 
 CONTROL_QUEUE = "control"
 #: The longest that a request waits for the broker.

@@ -7,7 +7,7 @@ from django.db import transaction
 
 from sessions_app.errors import NoCheckpoint
 from sessions_app.models import Operation, Session
-from sessions_app.services import bounds, dispatch, event, operation, steps
+from sessions_app.services import bounds, dispatch, event, operation, record, steps
 from sessions_app.services.operation import Asked
 from sessions_app.states import OperationKind, SessionState
 
@@ -74,4 +74,5 @@ def create_child(parent: Session, session_id: str, *, source: str, facts: dict[s
     )
     event.append(child.id, "session.forked", {"parent": parent.id, **facts}, source=source)
     child.refresh_from_db()
+    record.moved(child, "session.forked", actor=source)
     return child

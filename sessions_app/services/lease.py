@@ -8,12 +8,13 @@ from dataclasses import dataclass
 from typing import Any
 
 from django.conf import settings
-from django.db import connection
+from django.db import connection, transaction
 from django.db.models import F
 from django.db.models.functions import Now
 
 from sessions_app.errors import ServiceError
 from sessions_app.models import Operation
+from sessions_app.services import record
 from sessions_app.services.outcome import unfinished
 from sessions_app.states import OperationKind, OperationState
 
@@ -118,11 +119,14 @@ def cancelled(lease: Lease, error: ServiceError) -> None:
     _finish(lease, OperationState.CANCELLED, error=error.as_dict(), http_status=error.status)
 
 
+@transaction.atomic
 def _finish(lease: Lease, state: OperationState, **result: Any) -> None:
     if not _held(lease).update(state=state, finished_at=Now(), lease_expires_at=None, **result):
         raise LeaseLost(lease.operation_id)
+    record.ended([lease.operation_id])
 
 
+@transaction.atomic
 def give_up(operation: Operation) -> bool:
     """End an operation whose attempts are spent and whose lease is dead. True if this call ended it.
 
@@ -138,6 +142,8 @@ def give_up(operation: Operation) -> bool:
         finished_at=Now(),
         lease_expires_at=None,
     )
+    if ended:
+        record.ended([operation.id])
     return bool(ended)
 
 

@@ -12,7 +12,7 @@ from django.db.models.functions import Now
 
 from sessions_app.errors import Cancelled, Conflict, NotFound, ServiceError, WrongState
 from sessions_app.models import Account, Operation, RecordedRequest, Session
-from sessions_app.services import dispatch
+from sessions_app.services import dispatch, record
 from sessions_app.states import ALLOWED_FROM, EXCLUSIVE_KINDS, OPERATION_ACTIVE, OperationKind, OperationState, SessionState
 
 #: What an idempotency key may be: visible ASCII, no blanks.
@@ -122,7 +122,11 @@ def cancel_unclaimed(session: Session) -> int:
     """Cancel what was asked of the session and no worker has begun. Prerequisite: the session is locked. Returns how many."""
     error = Cancelled("Cancelled before it began: the session is to be deleted.")
     waiting = Operation.objects.filter(session=session, state=OperationState.QUEUED, attempt=0)
-    return waiting.update(state=OperationState.CANCELLED, error=error.as_dict(), http_status=error.status, finished_at=Now())
+    ids = list(waiting.select_for_update(no_key=True).values_list("id", flat=True))
+    cancelled = Operation.objects.filter(id__in=ids)
+    cancelled.update(state=OperationState.CANCELLED, error=error.as_dict(), http_status=error.status, finished_at=Now())
+    record.ended(ids)
+    return len(ids)
 
 
 def active_of(sessions: Iterable[Session]) -> dict[str, Operation]:

@@ -11,7 +11,7 @@ from django.db.models.functions import Now
 from sessions_app.errors import Conflict, NoCheckpoint, NotFound, WrongState
 from sessions_app.ids import RECORD_PREFIX
 from sessions_app.models import Account, Operation, Session
-from sessions_app.services import activity, bounds, dispatch, event, lifecycle, operation, steps
+from sessions_app.services import activity, awake, bounds, dispatch, event, lifecycle, operation, record, roll_up, steps
 from sessions_app.services.operation import Asked
 from sessions_app.states import SESSION_TRANSITIONS, OperationKind, SessionState
 
@@ -49,6 +49,7 @@ def create(account: Account, wanted: Wanted, asked: Asked) -> Operation:
             budget_tokens=wanted.budget_tokens or bounds.DEFAULT_BUDGET_TOKENS,
         )
         event.append(session.id, "session.created", {"image": image.name}, source="api")
+        record.moved(session, "session.created", actor="api")
         return operation.accept(session=session, kind=OperationKind.BOOT, queue=queue, asked=asked)
 
 
@@ -159,5 +160,9 @@ def move(
             f"The session cannot go from {session.runtime_state} to {to} (it was {before}).", facts={"runtime_state": session.runtime_state}
         )
     lifecycle.moved(session.id, to)
+    awake.moved(session.id, to)
     event.append(session.id, type_, payload, source=source)
+    record.moved(session, type_, actor=source)
+    if to == SessionState.DELETED:
+        roll_up.tell(session.id)  # its own rows may be gone before the next hour
     session.refresh_from_db(fields=["event_count", "last_activity_at"])

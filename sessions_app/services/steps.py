@@ -58,6 +58,14 @@ class HostFit:
 
 
 @dataclass(frozen=True)
+class Held:
+    """What a session's saves have in the store. Not `exact`: content of theirs may count at another session, or at an erased checkpoint."""
+
+    stored_bytes: int
+    exact: bool
+
+
+@dataclass(frozen=True)
 class CapabilityRow:
     """One row of the capability document, of the app that can tell."""
 
@@ -116,6 +124,9 @@ export_account: Chain[Callable[[Account], Iterator[tuple[str, dict[str, Any]]]]]
 #: Sealed under the account's own key, and back: what is destroyed with that key cannot be read again by anybody.
 seal: Slot[Callable[[str, bytes], bytes]] = Slot("seal")
 unseal: Slot[Callable[[str, bytes], bytes]] = Slot("unseal")
+session_stored_bytes: Slot[Callable[[Session], Held]] = Slot("session_stored_bytes")
+#: All objects of an account, by its id, added up: not for a request to wait for.
+account_stored_bytes: Slot[Callable[[str], int]] = Slot("account_stored_bytes")
 capabilities: Chain[Callable[[], list[CapabilityRow]]] = Chain("capabilities")
 #: The words of an app's own kinds of state, for the capability document.
 vocabularies: Chain[Callable[[], Mapping[str, list[str]]]] = Chain("vocabularies")

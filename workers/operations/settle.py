@@ -8,6 +8,7 @@ from django.db import transaction
 from checkpoints_app.services import checkpoint as checkpoints
 from sessions_app.errors import WrongState
 from sessions_app.models import Operation, Session
+from sessions_app.services import awake
 from sessions_app.services import session as sessions
 from sessions_app.services.outcome import unfinished
 from sessions_app.states import EXCLUSIVE_KINDS, OPERATION_ACTIVE, OperationKind, SessionState
@@ -24,15 +25,17 @@ _TRANSIENT = [SessionState.PROVISIONING, SessionState.CHECKPOINTING, SessionStat
 
 
 def settle_host() -> None:
-    """One bad session never keeps the others from being settled."""
+    """One bad session never keeps the others from being settled. Machines that were seen to run are awake until now (services/awake.py)."""
+    alive = []
     for session in Session.objects.filter(host_id=host_id(), runtime_state__in=[SessionState.RUNNING, *_TRANSIENT]):
         try:
-            if _unattended(session):
-                _settle(session)
+            if _unattended(session) and _settle(session):
+                alive.append(session.id)
         except WrongState:
             log.info("session moved on by itself", extra={"session_id": session.id})
         except Exception:
             log.exception("session not settled", extra={"session_id": session.id})
+    awake.prove(alive)
 
 
 def _unattended(session: Session) -> bool:
@@ -52,7 +55,8 @@ def busy(session: Session) -> bool:
     return Operation.objects.filter(session=session, state__in=OPERATION_ACTIVE, kind__in=EXCLUSIVE_KINDS).exists()
 
 
-def _settle(session: Session) -> None:
+def _settle(session: Session) -> bool:
+    """Whether its machine runs."""
     state = SessionState(session.runtime_state)
     if state == SessionState.STOPPING:  # only ever after publication
         machines.end_all(session.id, until_epoch=session.epoch)
@@ -65,24 +69,27 @@ def _settle(session: Session) -> None:
         failure = unfinished(OperationKind.BOOT, "The boot ended without a machine.").as_dict()
         _move(session, SessionState.FAILED, "session.failed", failure=failure, host_id="")
     else:
-        _settle_machine(session)
+        return _settle_machine(session)
+    return False
 
 
-def _settle_machine(session: Session) -> None:
+def _settle_machine(session: Session) -> bool:
     """`running` or `checkpointing`: what is true of the machine, and of the memory under it, decides."""
     trouble = trouble_of(session, source=SOURCE)
     if trouble is not None:
         machines.end_all(session.id, until_epoch=session.epoch)
         reason = {"reason": trouble.message}
         _move(session, SessionState.FAILED, "session.machine_lost", payload=reason, failure=trouble.as_dict(), host_id="")
-        return
+        return False
     machine = machines.machine_of(session)
     if machine is None or machine.inspect().state == MachineState.DEAD:
         ended = how_it_ended(session, machine)
         _move(session, SessionState.FAILED, ended.event, payload=dict(ended.facts), failure=ended.failure.as_dict(), host_id="")
-    elif session.runtime_state == SessionState.CHECKPOINTING:
+        return False
+    if session.runtime_state == SessionState.CHECKPOINTING:
         machine.run()  # a save that died in its stopped window left it paused
         _move(session, SessionState.RUNNING, "session.running")
+    return True
 
 
 def _move(session: Session, to: SessionState, type_: str, **changes: Any) -> None:
