@@ -21,7 +21,7 @@ ACTOR = "beat"
 
 
 def run_turn() -> int:
-    """The beat's turn: measure what has changed in the store, then tell what is due, some batches of it. Returns how many rows that were."""
+    """The beat's turn: measure what has changed in the store, then tell what is due, some batches of it. Returns how many rows."""
     done = stored.measure_due()
     for _ in range(TURNS):
         told = run_due()
