@@ -1,19 +1,25 @@
 """Operations as clients read them."""
 
+from collections.abc import Callable
 from typing import Any
 
-from drf_spectacular.utils import extend_schema
+from django.urls import Resolver404, resolve
+from drf_spectacular.types import OpenApiTypes
+from drf_spectacular.utils import OpenApiParameter, extend_schema, extend_schema_field
 from rest_framework import serializers
 from rest_framework.request import Request
 from rest_framework.response import Response
 
+from sessions_app.api import pages
 from sessions_app.api.envelope import Shape
 from sessions_app.api.fields import Known
-from sessions_app.api.schema import enveloped, errors
+from sessions_app.api.schema import enveloped, errors, page_of, page_parameters
 from sessions_app.api.view import ApiView
+from sessions_app.errors import Invalid
 from sessions_app.models import Operation, RecordedRequest
-from sessions_app.services import cancel, recorded
+from sessions_app.services import bounds, cancel, operation_list, recorded
 from sessions_app.services import operation as operations
+from sessions_app.services import session as sessions
 from sessions_app.states import CANCELLING, OperationKind, OperationState
 
 
@@ -26,7 +32,7 @@ class OperationRow(serializers.Serializer[Operation]):
     session_id = serializers.CharField(allow_null=True)
     progress = serializers.JSONField()
     http_status = serializers.IntegerField(allow_null=True)
-    response = serializers.JSONField(allow_null=True)
+    response = serializers.SerializerMethodField()
     error = serializers.JSONField(allow_null=True)
     method = Known()
     path = Known()
@@ -40,11 +46,16 @@ class OperationRow(serializers.Serializer[Operation]):
     def get_state(self, operation: Operation) -> str:
         return cancel.shown_state(operation)
 
+    @extend_schema_field(OpenApiTypes.ANY)
+    def get_response(self, operation: Operation) -> Any:
+        """In the words of the route that asked for it: what a client that polls reads is what one that waited was answered."""
+        return operation.response and _words_of(operation)(operation.response)
+
     def get_resource_ids(self, operation: Operation) -> dict[str, str]:
         return {"session_id": operation.session_id}
 
     def get_reconciliation_state(self, operation: Operation) -> str | None:
-        return None
+        return "required" if operation.state == OperationState.RECONCILIATION_REQUIRED else None
 
 
 class OperationView(ApiView):
@@ -55,7 +66,7 @@ class OperationView(ApiView):
         tags=["operations"],
         summary="Read an operation",
         description="By its id or by the Idempotency-Key of the request that asked for it. Poll it until its state is final.",
-        responses={200: enveloped(OperationRow), **errors(401, 404)},
+        responses={200: enveloped(OperationRow), **errors(400, 401, 403, 404, 426)},
     )
     def get(self, request: Request, operation_id: str) -> Response:
         done_at_once = recorded.find(self.account, operation_id)
@@ -64,13 +75,50 @@ class OperationView(ApiView):
         return self.answer(OperationRow(operations.find(self.account, operation_id)).data)
 
 
+def _words_of(operation: Operation) -> Callable[[Any], Any]:
+    try:
+        view = getattr(resolve(operation.path).func, "view_class", None) if operation.path else None
+    except Resolver404:  # a route of an earlier version, or a path that was cut
+        view = None
+    return view().words if view is not None and hasattr(view, "words") else lambda response: response
+
+
+class OperationListView(ApiView):
+    shape = Shape.V2
+
+    @extend_schema(
+        operation_id="operation_list",
+        tags=["operations"],
+        summary="List operations, newest first",
+        parameters=[
+            OpenApiParameter("session_id", str, description="Only those of this session."),
+            OpenApiParameter("state", str, enum=list(OperationState), description="Only those in this state."),
+            *page_parameters(bounds.DEFAULT_PAGE, bounds.PAGE),
+        ],
+        responses={200: page_of(OperationRow), **errors(400, 401, 403, 404, 409, 426)},
+    )
+    def get(self, request: Request) -> Response:
+        query = request.query_params
+        state = query.get("state", "")
+        if state and state not in list(OperationState):
+            raise Invalid(f"state is one of: {', '.join(OperationState)}.")
+        page = operation_list.page(
+            self.account,
+            session=sessions.find(self.account, query["session_id"]) if query.get("session_id") else None,
+            state=OperationState(state) if state else None,
+            limit=pages.whole(query, "limit", default=bounds.DEFAULT_PAGE, allowed=bounds.PAGE),
+            cursor=query.get("cursor", ""),
+        )
+        return self.answer(pages.rendered(page, OperationRow))
+
+
 def _recorded_words(request: RecordedRequest) -> dict[str, Any]:
     """A mutation that was done at once, in an operation's words: what a client asks after when the answer did not reach it."""
     return {
         "operation_id": request.key,
         "kind": "request",
         "state": OperationState.SUCCEEDED.value,
-        "session_id": None,
+        "session_id": request.session_id or None,
         "progress": {},
         "http_status": request.status,
         "response": request.answer,
@@ -80,7 +128,7 @@ def _recorded_words(request: RecordedRequest) -> dict[str, Any]:
         "accepted_at": request.created_at,
         "started_at": request.created_at,
         "finished_at": request.created_at,
-        "resource_ids": {},
+        "resource_ids": {"session_id": request.session_id} if request.session_id else {},
         "reconciliation_state": None,
         "attempt": 1,
     }

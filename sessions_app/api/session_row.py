@@ -29,6 +29,8 @@ class SessionRow(serializers.Serializer[Session]):
     short_id = serializers.CharField()
     record_id = serializers.CharField()
     name = Known()
+    project_id = serializers.SerializerMethodField(method_name="absent")
+    mode = serializers.SerializerMethodField(help_text="plain: this version has no agents in sessions.")
     runtime_state = serializers.CharField(help_text=f"One of: {', '.join(SessionState)}.")
     image = serializers.CharField(source="image_name")
     parent = Known(source="parent_id")  # type: ignore[assignment]  # a field of that name, not the framework's attribute
@@ -52,8 +54,11 @@ class SessionRow(serializers.Serializer[Session]):
     observed_at = serializers.SerializerMethodField()
 
     def absent(self, session: Session) -> str | None:
-        """Agents, tasks and keys are not of this version."""
+        """Agents, tasks, projects and keys are not of this version."""
         return None
+
+    def get_mode(self, session: Session) -> str:
+        return "plain"
 
     def get_verifying(self, session: Session) -> bool:
         """Whether its machine still runs ahead of the verification of what it was resumed from; nothing of it can be saved until then."""
@@ -69,6 +74,13 @@ class SessionRow(serializers.Serializer[Session]):
     @extend_schema_field(OpenApiTypes.DATETIME)
     def get_observed_at(self, session: Session) -> str:
         return str(self.context["observed_at"])
+
+
+class RecordRow(SessionRow):
+    """The same, named by its record id. Either id is taken wherever a session is named."""
+
+    id = serializers.CharField(source="record_id")
+    fleet_session_id = serializers.CharField(source="id")
 
 
 def context(found: list[Session]) -> dict[str, Any]:

@@ -14,10 +14,10 @@ from sessions_app.api.envelope import Shape
 from sessions_app.api.fields import Text
 from sessions_app.api.idempotency import MutationView
 from sessions_app.api.operation import OperationRow
+from sessions_app.api.record import RecordCreate, RenameView
 from sessions_app.api.schema import MUTATION, enveloped, errors, page_of, page_parameters
 from sessions_app.api.session import REFUSALS
-from sessions_app.api.session_row import SessionRow, context
-from sessions_app.api.view import ApiView
+from sessions_app.api.session_row import RecordRow, SessionRow, context
 from sessions_app.errors import Invalid
 from sessions_app.models import Operation
 from sessions_app.services import bounds, session_list
@@ -52,7 +52,7 @@ class Resumed(serializers.Serializer[Any]):
     note = serializers.CharField()
 
 
-class SessionListView(ApiView):
+class SessionListView(RecordCreate):
     shape = Shape.V2
 
     @extend_schema(
@@ -60,7 +60,7 @@ class SessionListView(ApiView):
         tags=["sessions"],
         summary="List sessions, newest activity first",
         parameters=[
-            OpenApiParameter("source", str, enum=[FLEET], description="The machines of the fleet; the only source of this version."),
+            OpenApiParameter("source", str, enum=[FLEET], description="fleet: rows by machine id; absent: by record id."),
             OpenApiParameter("state", str, enum=[*SessionState, DEAD], description="Only sessions in this state; dead stands for deleted."),
             OpenApiParameter("all", bool, description="1: deleted sessions too."),
             *page_parameters(bounds.DEFAULT_PAGE, bounds.PAGE),
@@ -70,7 +70,7 @@ class SessionListView(ApiView):
     def get(self, request: Request) -> Response:
         query = request.query_params
         if query.get("source", FLEET) != FLEET:
-            raise Invalid("The only source is fleet.")
+            raise Invalid("source is fleet, or left out.")
         page = session_list.page(
             self.account,
             limit=pages.whole(query, "limit", default=bounds.DEFAULT_PAGE, allowed=bounds.PAGE),
@@ -78,10 +78,11 @@ class SessionListView(ApiView):
             state=_state(query),
             deleted_too=pages.flag(query, "all"),
         )
-        return self.answer(pages.rendered(page, SessionRow, **context(page.items)))
+        rows = SessionRow if query.get("source") else RecordRow
+        return self.answer(pages.rendered(page, rows, **context(page.items)))
 
 
-class SessionReadView(ApiView):
+class SessionReadView(RenameView):
     shape = Shape.V2
 
     @extend_schema(

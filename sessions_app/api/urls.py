@@ -11,8 +11,9 @@ from sessions_app.api.execute import ExecView
 from sessions_app.api.files import FileContentView, FileDownloadView, FileListView
 from sessions_app.api.fork import ForkView
 from sessions_app.api.not_served import NotServedV2View, NotServedView
-from sessions_app.api.operation import OperationView
+from sessions_app.api.operation import OperationListView, OperationView
 from sessions_app.api.policy import IdlePolicyView, SavePolicyView
+from sessions_app.api.record import BindingsView, ProvisionView
 from sessions_app.api.session import CheckpointView, ResumeView, SessionsView, SessionView
 from sessions_app.api.session_v2 import PauseView, SessionListView, SessionReadView
 from sessions_app.api.session_v2 import ResumeView as ResumeV2View
@@ -26,6 +27,7 @@ urlpatterns: list[URLPattern] = [
     path("api/v2/capabilities", PublicCapabilitiesView.as_view(), name="capabilities-public"),
     path("api/operations/<path:operation_id>/cancel", OperationCancelView.as_view(), name="operation-cancel"),
     path("api/operations/<path:operation_id>", OperationView.as_view(), name="operation"),
+    path("api/v2/operations", OperationListView.as_view(), name="operation-list"),
     path("api/sessions", SessionsView.as_view(), name="sessions"),
     path("api/sessions/<str:session_id>", SessionView.as_view(), name="session"),
     path("api/sessions/<str:session_id>/checkpoint", CheckpointView.as_view(), name="session-checkpoint"),
@@ -35,6 +37,8 @@ urlpatterns: list[URLPattern] = [
     path("api/sessions/<str:session_id>/exec", ExecView.as_view(), name="session-exec"),
     path("api/v2/sessions", SessionListView.as_view(), name="session-list"),
     path("api/v2/sessions/<str:session_id>", SessionReadView.as_view(), name="session-read"),
+    path("api/v2/sessions/<str:session_id>/provision", ProvisionView.as_view(), name="session-provision"),
+    path("api/v2/sessions/<str:session_id>/bindings", BindingsView.as_view(), name="session-bindings"),
     path("api/v2/sessions/<str:session_id>/pause", PauseView.as_view(), name="session-pause"),
     path("api/v2/sessions/<str:session_id>/resume", ResumeV2View.as_view(), name="session-resume-v2"),
     path("api/v2/sessions/<str:session_id>/checkpoint-policy", SavePolicyView.as_view(), name="session-checkpoint-policy"),

@@ -60,6 +60,7 @@ class Operation(models.Model):
             models.Index(fields=["kind", "-accepted_at"], name="operation_of_kind"),
             models.Index(fields=["state", "-accepted_at"], name="operation_in_state"),
             models.Index(fields=["idempotency_key"], name="operation_key", condition=models.Q(idempotency_key__isnull=False)),
+            models.Index(fields=["account", "-accepted_at", "-id"], name="operation_of_account"),
         ]
 
     def __str__(self) -> str:

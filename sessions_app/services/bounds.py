@@ -67,10 +67,10 @@ def require_children(children: int) -> None:
         raise Invalid(f"A fork has {FORK_CHILDREN.start} to {FORK_CHILDREN.stop - 1} children. Nothing was created.")
 
 
-def require_name(name: str) -> None:
+def require_name(name: str, what_was_not_done: str = "No session was started.") -> None:
     """Empty stands for no name."""
     if name and not NAME.fullmatch(name):
-        raise Invalid("A name has 1 to 48 letters, digits, '-' or '_', and begins with a letter. No session was started.")
+        raise Invalid(f"A name has 1 to 48 letters, digits, '-' or '_', and begins with a letter. {what_was_not_done}")
 
 
 def require_reason(reason: str) -> None:

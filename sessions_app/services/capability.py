@@ -18,12 +18,15 @@ PROTOCOL_HEADER = "X-KS-Protocol"
 _LATER = "This version does not have it."
 ROWS = [
     CapabilityRow("session.start", "available", "Start a session from a guest image."),
+    CapabilityRow("session.records", "available", "Make a session's record without a machine, rename it, provision it later."),
+    CapabilityRow("session.bindings", "unavailable", "Provider keys bound to a session.", note=_LATER),
     CapabilityRow("session.list", "available", "List and read sessions with their state, epoch and last checkpoint."),
     CapabilityRow("session.exec", "available", "Run one command in the guest: exit code, both streams, whether they were cut, duration."),
     CapabilityRow("session.resume", "available", "Resume a session from its last checkpoint or from a named one."),
     CapabilityRow("session.fork", "available", "Branch a checkpoint into 1 to 8 running children, each a session of its own."),
     CapabilityRow("session.checkpoint_policy", "available", "Save a running session by itself at an interval; off until asked for."),
     CapabilityRow("session.idle", "available", "Warn an idle session, then save and park it; off until asked for."),
+    CapabilityRow("operations.list", "available", "List operations, newest first, of one session or in one state."),
     CapabilityRow("operations.cancel", "available", "Ask a boot, save, resume or command to stop; what finishes first wins."),
     CapabilityRow("session.delete", "available", "End a session's machine and erase what only this session held."),
     CapabilityRow("events.list", "available", "Read a session's history, numbered without gaps."),

@@ -97,7 +97,7 @@ def accept(
     """
     require_state(session, kind)
     if kind in EXCLUSIVE_KINDS and _exclusive(session) is not None:
-        raise _busy(session, kind)
+        raise busy(session, kind)
     try:
         with transaction.atomic():
             operation = Operation.objects.create(
@@ -113,7 +113,7 @@ def accept(
                 body_digest=asked.body_digest,
             )
     except IntegrityError as error:
-        raise _busy(session, kind) from error
+        raise busy(session, kind) from error
     dispatch.ring(operation)
     return operation
 
@@ -144,11 +144,27 @@ def require_state(session: Session, kind: OperationKind) -> None:
         raise WrongState(
             "The session is stopping.", next_action="Wait until it is parked, then ask again.", facts=facts, code="ks_stopping"
         )
+    if kind != OperationKind.BOOT and waits_for_machine(session):
+        raise no_engine(session)
     next_action = _way_out(session)
     if kind in (OperationKind.EXEC, OperationKind.CHECKPOINT):
         message = f"The session is {state}, not running. Nothing was done and nothing was woken."
         raise WrongState(message, next_action=next_action, facts=facts, code="ks_session_not_running")
     raise WrongState(f"A {kind} is not possible while the session is {state}. Nothing was done.", next_action=next_action, facts=facts)
+
+
+def waits_for_machine(session: Session) -> bool:
+    """A record that was made without a machine, and whose machine nobody has asked for."""
+    return session.runtime_state == SessionState.PROVISIONING and session.epoch == 0 and _exclusive(session) is None
+
+
+def no_engine(session: Session) -> WrongState:
+    return WrongState(
+        "The session is a record that has no machine yet. Nothing was done and nothing was started.",
+        next_action=f"Give it one: POST /api/v2/sessions/{session.id}/provision.",
+        facts={"runtime_state": session.runtime_state, "revision": session.revision},
+        code="ks_session_no_engine",
+    )
 
 
 def _way_out(session: Session) -> str:
@@ -163,7 +179,7 @@ def _exclusive(session: Session) -> Operation | None:
     return active_of([session]).get(session.id)
 
 
-def _busy(session: Session, kind: OperationKind) -> Conflict:
+def busy(session: Session, kind: OperationKind) -> Conflict:
     active = _exclusive(session)
     if active is None:
         return Conflict(

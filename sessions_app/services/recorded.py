@@ -8,7 +8,7 @@ from typing import Any
 from django.db import IntegrityError, transaction
 from django.db.models.functions import Now
 
-from sessions_app.models import Account, RecordedRequest
+from sessions_app.models import Account, RecordedRequest, Session
 from sessions_app.services import operation
 from sessions_app.services.operation import Asked
 
@@ -19,11 +19,15 @@ _BATCH = 1000
 
 @dataclass(frozen=True)
 class Answer:
-    """What a mutation answers. `told_once` is added to the first answer only and kept nowhere: a secret that is drawn by it."""
+    """What a mutation answers. `told_once` is added to the first answer only and kept nowhere: a secret that is drawn by it.
+
+    `session_id`: the session whose erasure takes this answer with it, if there is one.
+    """
 
     data: Any
     status: int = 200
     told_once: dict[str, Any] = field(default_factory=dict)
+    session_id: str = ""
 
 
 def once(account: Account, asked: Asked, do: Callable[[], Answer]) -> tuple[Answer, bool]:
@@ -43,8 +47,8 @@ def once(account: Account, asked: Asked, do: Callable[[], Answer]) -> tuple[Answ
         with transaction.atomic():
             row = _claim(account, asked, asked.idempotency_key)
             answer = do()
-            row.status, row.answer = answer.status, answer.data
-            row.save(update_fields=["status", "answer"])
+            row.status, row.answer, row.session_id = answer.status, answer.data, answer.session_id
+            row.save(update_fields=["status", "answer", "session_id"])
             return answer, False
     except _Taken:
         winner = _earlier(account, asked)
@@ -79,6 +83,11 @@ def _earlier(account: Account, asked: Asked) -> Answer | None:
 
 def find(account: Account, key: str) -> RecordedRequest | None:
     return RecordedRequest.objects.filter(account=account, key=key[:100]).first()
+
+
+def erase_session(session: Session) -> dict[str, Any]:
+    """A step of a session's erasure: an answer about it may hold its name."""
+    return {"answers": RecordedRequest.objects.filter(session_id=session.id).delete()[0]}
 
 
 def forget_old() -> int:

@@ -29,6 +29,15 @@ class Wanted:
 
 def create(account: Account, wanted: Wanted, asked: Asked) -> Operation:
     """A session row and its boot operation in one commit. Raises Invalid or FleetUnavailable before anything is written."""
+    session = draft(account, wanted)
+    queue = place(session)
+    with transaction.atomic():
+        begin(session)
+        return operation.accept(session=session, kind=OperationKind.BOOT, queue=queue, asked=asked)
+
+
+def draft(account: Account, wanted: Wanted) -> Session:
+    """A session as asked for, not written yet. Raises Invalid."""
     bounds.require_name(wanted.name)
     bounds.require_cpus(wanted.cpus)
     if wanted.budget_tokens is not None:
@@ -36,21 +45,29 @@ def create(account: Account, wanted: Wanted, asked: Asked) -> Operation:
     image = steps.resolve_image.call(account, wanted.image)
     memory_bytes = image.default_memory_bytes if wanted.memory_mib is None else wanted.memory_mib * bounds.MIB
     bounds.require_memory(memory_bytes // bounds.MIB)
-    queue = steps.place_boot.call(architecture=image.architecture, image_digest=image.digest, memory_bytes=memory_bytes)
-    with transaction.atomic():
-        session = Session.objects.create(
-            account=account,
-            name=wanted.name,
-            image_name=image.name,
-            image_digest=image.digest,
-            architecture=image.architecture,
-            memory_bytes=memory_bytes,
-            cpus=wanted.cpus,
-            budget_tokens=wanted.budget_tokens or bounds.DEFAULT_BUDGET_TOKENS,
-        )
-        event.append(session.id, "session.created", {"image": image.name}, source="api")
-        record.moved(session, "session.created", actor="api")
-        return operation.accept(session=session, kind=OperationKind.BOOT, queue=queue, asked=asked)
+    return Session(
+        account=account,
+        name=wanted.name,
+        image_name=image.name,
+        image_digest=image.digest,
+        architecture=image.architecture,
+        memory_bytes=memory_bytes,
+        cpus=wanted.cpus,
+        budget_tokens=wanted.budget_tokens or bounds.DEFAULT_BUDGET_TOKENS,
+    )
+
+
+def place(session: Session) -> str:
+    """The queue of hosts that can boot it. Raises FleetUnavailable: nothing was reserved."""
+    return steps.place_boot.call(architecture=session.architecture, image_digest=session.image_digest, memory_bytes=session.memory_bytes)
+
+
+def begin(session: Session) -> None:
+    """Write a draft and the first line of its history. Prerequisite: inside a transaction."""
+    session.save(force_insert=True)
+    event.append(session.id, "session.created", {"image": session.image_name}, source="api")
+    record.moved(session, "session.created", actor="api")
+    session.refresh_from_db()
 
 
 def find(account: Account, text: str) -> Session:
@@ -119,12 +136,13 @@ def execute(session: Session, *, argv: list[str], timeout_seconds: int, asked: A
 
 @transaction.atomic
 def delete(session: Session, *, force: bool, asked: Asked) -> Operation:
-    """Ask for the machine's end and the erasure of what only this session held. Refused without a checkpoint unless forced.
+    """Ask for the machine's end and the erasure of what only this session held. Refused without a checkpoint unless forced, or
+    if there has never been a machine whose work could be lost.
 
     Work of the session that no worker has begun is cancelled, so that a session which waits for a host can be given up.
     """
     session = operation.lock(session)
-    if not session.head_checkpoint_id and not force:
+    if not session.head_checkpoint_id and not force and not operation.waits_for_machine(session):
         raise NoCheckpoint(
             "The session has no saved checkpoint: deleting it loses its work. Nothing was deleted. "
             "Save and stop it first, or force it with force=1.",

@@ -24,7 +24,7 @@ def prove_disks(forked: Forked, evidence: dict[str, Any]) -> None:
 
 
 def prove_lineages(forked: Forked, evidence: dict[str, Any]) -> None:
-    rows = {row["id"]: row for row in forked.parent.room.client.get("/api/v2/sessions?limit=200")["items"]}
+    rows = {row["id"]: row for row in forked.parent.room.client.get("/api/v2/sessions?source=fleet&limit=200")["items"]}
     points = [child.checkpoints()[0] for child in forked.children]
     evidence["lineages"] = len({point["id"] for point in points})
     assert {rows[child.id]["parent"] for child in forked.children} == {forked.parent.id}

@@ -62,14 +62,14 @@ def test_a_strangers_records_do_not_exist(owner: Tenant, stranger: Tenant, route
 def test_a_list_holds_only_the_accounts_own(api: Caller, owner: Tenant, stranger: Tenant) -> None:
     session_row(stranger.account)
     mine = session_row(owner.account)
-    assert [row["id"] for row in api("GET", "/api/v2/sessions?all=1").json()["data"]["items"]] == [mine.id]
+    assert [row["id"] for row in api("GET", "/api/v2/sessions?source=fleet&all=1").json()["data"]["items"]] == [mine.id]
 
 
 def test_a_strangers_cursor_shows_only_the_callers_own(owner: Tenant, stranger: Tenant) -> None:
     for tenant in (owner, owner, owner, stranger, stranger):
         session_row(tenant.account)
     cursor = caller(owner)("GET", "/api/v2/sessions?limit=1").json()["data"]["next_cursor"]
-    rows = caller(stranger)("GET", f"/api/v2/sessions?cursor={cursor}").json()["data"]["items"]
+    rows = caller(stranger)("GET", f"/api/v2/sessions?source=fleet&cursor={cursor}").json()["data"]["items"]
     assert {Session.objects.get(id=row["id"]).account_id for row in rows} <= {stranger.account.id}
 
 

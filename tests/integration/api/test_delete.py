@@ -65,4 +65,4 @@ def test_a_deleted_session_is_listed_only_among_all(api: Caller, owner: Tenant) 
     session = session_row(owner.account, SessionState.DELETED)
     assert api("GET", "/api/v2/sessions?source=fleet").json()["data"]["items"] == []
     for query in ("all=1", "state=dead", "state=deleted"):
-        assert [row["id"] for row in api("GET", f"/api/v2/sessions?{query}").json()["data"]["items"]] == [session.id]
+        assert [row["id"] for row in api("GET", f"/api/v2/sessions?source=fleet&{query}").json()["data"]["items"]] == [session.id]

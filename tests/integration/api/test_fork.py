@@ -21,7 +21,7 @@ def test_the_answer_is_an_array_of_children_that_name_their_parent(api: Caller, 
     answer = api("POST", _path(session, "?n=3"), key=key)
     assert (answer.status_code, answer["KS-Operation-Replayed"]) == (201, "true")
     assert [child["parent"] for child in answer.json()] == [session.id] * 3
-    rows = api("GET", "/api/v2/sessions").json()["data"]["items"]
+    rows = api("GET", "/api/v2/sessions?source=fleet").json()["data"]["items"]
     assert {row["id"] for row in rows if row["parent"] == session.id} == {child["id"] for child in answer.json()}
 
 

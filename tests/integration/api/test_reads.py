@@ -16,6 +16,7 @@ ROW = {
     "id", "short_id", "record_id", "name", "runtime_state", "image", "parent", "budget_tokens", "execution_epoch", "revision", "created_at",
     "last_activity_at", "last_checkpoint_id", "last_checkpoint_at", "primary_agent_id", "agent_activity", "task_state", "key_alias",
     "park_reason", "failure", "memory_mib", "cpus", "operation", "observed_at", "verifying",
+    "project_id", "mode",
 }  # fmt: skip
 POINT = {
     "id", "session_id", "fleet_checkpoint_id", "content_manifest_hash", "manifest_version", "state", "boundary", "attempt_id", "task_id",

@@ -7,7 +7,7 @@ from sessions_app.models import Account, RecordedRequest
 from sessions_app.services import recorded
 from sessions_app.services.operation import Asked
 from sessions_app.services.recorded import Answer
-from tests.support.fleet import Tenant
+from tests.support.fleet import Tenant, session_row
 from tests.support.threads import at_once
 
 ASKED = Asked(method="POST", path="/api/v2/things", idempotency_key="ksop_0123456789abcdef", body={"a": 1})
@@ -62,3 +62,11 @@ def test_of_equal_requests_at_the_same_time_one_has_the_effect(owner: Tenant) ->
     assert sorted(replayed for _, replayed in answers) == [False, True, True, True]
     assert len({answer.data["id"] for answer, _ in answers}) == 1
     assert Account.objects.filter(name__startswith="racer").count() == 1
+
+
+@pytest.mark.django_db
+def test_an_answer_about_a_session_goes_with_its_content(owner: Tenant) -> None:
+    session = session_row(owner.account)
+    recorded.once(owner.account, ASKED, lambda: Answer({"name": "secret-plan"}, session_id=session.id))
+    assert recorded.erase_session(session) == {"answers": 1}
+    assert not RecordedRequest.objects.exists()
