@@ -14,7 +14,9 @@ if TYPE_CHECKING:
     from tests.support.seaweed import S3Server
 
 
-settings.register_profile("suite", max_examples=40, deadline=None)  # the whole suite has a quarter of an hour; other examples are drawn in each run
+settings.register_profile(
+    "suite", max_examples=40, deadline=None
+)  # the whole suite has a quarter of an hour; other examples are drawn in each run
 settings.register_profile("thorough", max_examples=1000, deadline=None)  # pytest --hypothesis-profile=thorough
 settings.load_profile("suite")
 

@@ -82,7 +82,7 @@ def _earlier(account: Account, asked: Asked) -> Answer | None:
 
 
 def find(account: Account, key: str) -> RecordedRequest | None:
-    return RecordedRequest.objects.filter(account=account, key=key[:100]).first()
+    return RecordedRequest.objects.filter(account=account, key=key).first() if operation.KEY.fullmatch(key) else None
 
 
 def erase_session(session: Session) -> dict[str, Any]:
