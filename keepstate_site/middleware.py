@@ -11,7 +11,7 @@ from django.http import HttpRequest, HttpResponse
 from keepstate_site.settings.security import ADMIN_CONTENT_POLICY, ADMIN_PREFIX, CONTENT_POLICY
 
 GIVEN_ID = re.compile(r"[A-Za-z0-9_-]{8,64}")
-QUIET = frozenset({"/healthz", "/readyz"})
+QUIET = frozenset({"/healthz", "/readyz", "/metrics"})
 log = structlog.get_logger("keepstate.request")
 
 Handler = Callable[[HttpRequest], HttpResponse]
@@ -33,8 +33,14 @@ class RequestIdMiddleware:
         response["X-Request-Id"] = request_id
         if request.path not in QUIET:
             seconds = round(time.monotonic() - started, 4)
-            log.info("request", method=request.method, path=request.path, status=response.status_code, seconds=seconds)
+            log.info("request", method=request.method, path=_shown_path(request), status=response.status_code, seconds=seconds)
         return response
+
+
+def _shown_path(request: HttpRequest) -> str:
+    """A path that no route has may hold anything that somebody pasted."""
+    match = request.resolver_match
+    return request.path if match and "rest" not in match.kwargs else "(no route)"
 
 
 class ContentPolicyMiddleware:

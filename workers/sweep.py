@@ -27,6 +27,11 @@ UNHEARD = timedelta(seconds=5)
 FORGET = timedelta(days=30)
 
 
+def run() -> None:
+    sweep()
+    ring_hosts()
+
+
 def sweep() -> None:
     heard = Operation.objects.filter(queue__in=_heard_queues())
     for operation in heard.filter(state=OperationState.QUEUED, due_at__lt=Now() - UNHEARD).order_by("due_at")[:BATCH]:

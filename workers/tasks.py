@@ -33,31 +33,33 @@ def observe_host() -> None:
 @shared_task(name=SWEEP)
 def sweep() -> None:
     from workers import sweep as sweeping
+    from workers import turns
 
-    sweeping.sweep()
-    sweeping.ring_hosts()
+    turns.take("sweep", sweeping.run)
 
 
 @shared_task(name=LIFECYCLE)
 def lifecycle() -> None:
-    from sessions_app.services import idle_policy, save_policy
+    from sessions_app.services import policies
+    from workers import turns
 
-    save_policy.run_due()
-    idle_policy.run_due()
+    turns.take("lifecycle", policies.run_due)
 
 
 @shared_task(name=STORE_UPKEEP)
 def store_upkeep() -> None:
     from checkpoints_app.services import upkeep
+    from workers import turns
 
-    upkeep.every_minute()
+    turns.take("store_upkeep", upkeep.every_minute)
 
 
 @shared_task(name=STORE_ORPHANS)
 def store_orphans() -> None:
     from checkpoints_app.services import upkeep
+    from workers import turns
 
-    upkeep.look_for_orphans()
+    turns.take("store_orphans", upkeep.look_for_orphans)
 
 
 @shared_task(name=WEBHOOKS)

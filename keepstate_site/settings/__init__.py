@@ -31,6 +31,7 @@ KEEPSTATE_SCRUB_DAYS = env.number("KEEPSTATE_SCRUB_DAYS", 30, low=1, high=3650) 
 KEEPSTATE_SCRUB_MIB = env.number("KEEPSTATE_SCRUB_MIB", 256, low=1, high=1_000_000)  # so much of it in a minute at most
 KEEPSTATE_WEBHOOK_NETWORKS = env.networks("KEEPSTATE_WEBHOOK_NETWORKS")  # private networks that webhooks may go to all the same
 KEEPSTATE_RECORD_DAYS = env.number("KEEPSTATE_RECORD_DAYS", 400, low=1, high=36_500)  # the service record's own retention
+KEEPSTATE_METRICS_TOKEN = env.text("KEEPSTATE_METRICS_TOKEN")  # who shows it may read /metrics; empty: this machine alone
 
 SECRET_KEY = env.secret("KEEPSTATE_SECRET_KEY", KEEPSTATE_SECRETS / "secret_key")
 DEBUG = env.flag("KEEPSTATE_DEBUG")
@@ -53,6 +54,7 @@ INSTALLED_APPS = [
 ]
 MIDDLEWARE = [
     "keepstate_site.middleware.RequestIdMiddleware",
+    "keepstate_site.observe.requests.RequestMetricsMiddleware",
     "django.middleware.security.SecurityMiddleware",
     "keepstate_site.middleware.ContentPolicyMiddleware",
     "whitenoise.middleware.WhiteNoiseMiddleware",
@@ -84,6 +86,10 @@ DATABASES = {"default": database(env.url("DATABASE_URL", "postgresql:///keepstat
 DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
 REDIS_URL = env.url("REDIS_URL", "redis://127.0.0.1:6379/0", {"redis", "rediss", "unix"})
 globals().update(queue.settings(REDIS_URL, env.number("KEEPSTATE_SWEEP_SECONDS", 5, low=1, high=60)))
+CACHES = {
+    "default": {"BACKEND": "django.core.cache.backends.locmem.LocMemCache"},
+    "process": {"BACKEND": "django.core.cache.backends.locmem.LocMemCache", "LOCATION": "process"},  # what one process need not ask twice
+}
 
 STATIC_URL = "/static/"
 STATIC_ROOT = KEEPSTATE_VAR / "static"

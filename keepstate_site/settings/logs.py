@@ -37,6 +37,8 @@ def mask(value: Any, name: str = "") -> Any:
 
 
 def mask_event(_logger: WrappedLogger, _method: str, event: EventDict) -> EventDict:
+    """Django hands its whole request to a line, whose text shows the query: what a customer asked for is not the log's."""
+    event.pop("request", None)
     return {key: value if key.startswith("_") else mask(value, key) for key, value in event.items()}
 
 
@@ -68,6 +70,7 @@ def configure(*, level: str, console: bool) -> None:
             "root": {"handlers": ["stderr"], "level": level},
             "loggers": {
                 "django.server": {"handlers": [], "propagate": True},
+                "django.request": {"level": "ERROR"},  # what was refused is in the middleware's line
                 "uvicorn.access": {"level": "WARNING"},  # the request middleware logs each request once, with its id
                 "celery.utils.functional": {"level": "INFO"},
             },

@@ -24,7 +24,7 @@ def settings(*, tls: bool, behind_proxy: bool) -> dict[str, Any]:
         "SESSION_COOKIE_SECURE": tls,
         "CSRF_COOKIE_SECURE": tls,
         "SECURE_SSL_REDIRECT": tls,
-        "SECURE_REDIRECT_EXEMPT": [r"^healthz$", r"^readyz$"],
+        "SECURE_REDIRECT_EXEMPT": [r"^healthz$", r"^readyz$", r"^metrics$"],
         "SECURE_HSTS_SECONDS": HSTS_SECONDS if tls else 0,
         # A client could send this header itself, so it counts only where a proxy is known to overwrite it.
         "SECURE_PROXY_SSL_HEADER": ("HTTP_X_FORWARDED_PROTO", "https") if behind_proxy else None,

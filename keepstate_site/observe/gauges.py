@@ -1,0 +1,81 @@
+"""What the database knows of the service's state, as numbers: read at a scrape, a few bounded queries."""
+
+from collections.abc import Iterator
+
+from django.db.models import Count, FloatField, Min, Sum
+from django.db.models.functions import Cast, Extract, Now
+from prometheus_client.core import GaugeMetricFamily, Metric
+
+from keepstate_site.observe import sweeps
+from sessions_app.models import Operation, Session, WebhookDelivery
+from sessions_app.states import OPERATION_ACTIVE, SESSION_LIVE, DeliveryState, OperationState, SessionState
+from workers.host.compatibility import FRESH
+from workers.models import Host
+
+
+def all_gauges() -> Iterator[Metric]:
+    yield _sessions()
+    yield from _operations()
+    yield from _hosts()
+    yield from _sweeps()
+    yield _webhooks()
+
+
+def _sessions() -> Metric:
+    gauge = GaugeMetricFamily("keepstate_sessions", "Sessions by state; deleted ones are not counted.", labels=["state"])
+    counted = Session.objects.exclude(runtime_state=SessionState.DELETED).values_list("runtime_state").annotate(Count("id"))
+    known = dict(counted)
+    for state in SessionState:
+        if state != SessionState.DELETED:
+            gauge.add_metric([state], known.get(state, 0))
+    return gauge
+
+
+def _operations() -> Iterator[Metric]:
+    """Of those that have not ended: how many, and how long the oldest waits or runs."""
+    count = GaugeMetricFamily("keepstate_operations", "Operations that have not ended.", labels=["kind", "state"])
+    oldest = GaugeMetricFamily("keepstate_operation_oldest_seconds", "Age of the oldest operation that has not ended.", labels=["state"])
+    expired = GaugeMetricFamily("keepstate_operation_leases_expired", "Running operations whose worker is silent.")
+    for state in sorted(OPERATION_ACTIVE):  # one at a time: each has an index of its own
+        active = Operation.objects.filter(state=state)
+        for kind, number in active.values_list("kind").annotate(Count("id")):
+            count.add_metric([kind, state], number)
+        oldest.add_metric([state], active.aggregate(age=_age("accepted_at"))["age"] or 0.0)
+    expired.add_metric([], Operation.objects.filter(state=OperationState.RUNNING, lease_expires_at__lt=Now()).count())
+    yield from (count, oldest, expired)
+
+
+def _age(column: str) -> Cast:
+    return Cast(Extract(Now() - Min(column), "epoch"), FloatField())
+
+
+def _hosts() -> Iterator[Metric]:
+    hosts = GaugeMetricFamily("keepstate_hosts", "Hosts by whether they are heard of.", labels=["state"])
+    memory = GaugeMetricFamily("keepstate_host_memory_bytes", "Memory of the hosts that are alive.")
+    used = GaugeMetricFamily("keepstate_machine_memory_bytes", "Memory of the machines that run.")
+    alive = Host.objects.filter(heartbeat_at__gt=Now() - FRESH)
+    drained = alive.filter(draining=True).count()
+    hosts.add_metric(["alive"], alive.count() - drained)
+    hosts.add_metric(["draining"], drained)
+    hosts.add_metric(["silent"], Host.objects.exclude(heartbeat_at__gt=Now() - FRESH).count())
+    memory.add_metric([], alive.aggregate(sum=Sum("memory_bytes"))["sum"] or 0)
+    used.add_metric([], Session.objects.filter(runtime_state__in=SESSION_LIVE).aggregate(sum=Sum("memory_bytes"))["sum"] or 0)
+    yield from (hosts, memory, used)
+
+
+def _sweeps() -> Iterator[Metric]:
+    age = GaugeMetricFamily("keepstate_sweep_age_seconds", "Since a sweep's last turn ended; absent if none was seen.", labels=["sweep"])
+    late = GaugeMetricFamily("keepstate_sweep_late", "1 if the last turn is older than three intervals and a minute.", labels=["sweep"])
+    failed = GaugeMetricFamily("keepstate_sweep_failed", "1 if the last turn ended with an error.", labels=["sweep"])
+    for one in sweeps.ages():
+        if one.age_seconds is not None:
+            age.add_metric([one.name], one.age_seconds)
+        late.add_metric([one.name], int(one.late))
+        failed.add_metric([one.name], int(bool(one.error)))
+    yield from (age, late, failed)
+
+
+def _webhooks() -> Metric:
+    gauge = GaugeMetricFamily("keepstate_webhook_messages_pending", "Messages of webhooks that are not taken yet.")
+    gauge.add_metric([], WebhookDelivery.objects.filter(state=DeliveryState.PENDING).count())
+    return gauge

@@ -1,0 +1,77 @@
+"""Is the process up (healthz), and could the service do its work now (readyz)?"""
+
+from collections.abc import Callable
+
+import redis
+import structlog
+from django.conf import settings
+from django.core.cache import caches
+from django.db import connection
+from django.db.models.functions import Now
+from django.http import HttpRequest, JsonResponse
+from django.views.decorators.http import require_safe
+
+from checkpoints_app.services import storage
+from keepstate_site.observe import sweeps
+from workers.host.compatibility import FRESH
+from workers.models import Host
+
+log = structlog.get_logger("keepstate.health")
+REDIS_SECONDS = 2
+#: The store is asked at most so often, however often the route is.
+STORE_SECONDS = 15
+
+
+@require_safe
+def healthz(_request: HttpRequest) -> JsonResponse:
+    """200 while the process serves requests at all; touches nothing else."""
+    return JsonResponse({"status": "ok"})
+
+
+@require_safe
+def readyz(_request: HttpRequest) -> JsonResponse:
+    """503 iff this process cannot serve: the database or the broker does not answer.
+
+    What else is missing is told as `degraded` with 200, for it is nothing that another web process would have: the store does not answer,
+    no host is alive, a sweep is late. Causes go to the log, not to a stranger.
+    """
+    needed = {"database": _answers("database", _ask_database), "broker": _answers("broker", _ask_broker)}
+    if not all(needed.values()):
+        return JsonResponse({"status": "not ready", **needed}, status=503)
+    late = [one.name for one in sweeps.ages() if one.late]
+    wanted = {"store": _store_answers(), "workers": _answers("workers", _ask_workers), "sweeps": not late}
+    status = "ready" if all(wanted.values()) else "degraded"
+    return JsonResponse({"status": status, **needed, **wanted, "late_sweeps": late})
+
+
+def _ask_database() -> None:
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT 1")
+
+
+def _ask_broker() -> None:
+    with redis.Redis.from_url(settings.REDIS_URL, socket_timeout=REDIS_SECONDS, socket_connect_timeout=REDIS_SECONDS) as client:
+        client.ping()
+
+
+def _ask_workers() -> None:
+    if not Host.objects.filter(heartbeat_at__gt=Now() - FRESH).exists():
+        raise LookupError("no host is alive")
+
+
+def _store_answers() -> bool:
+    kept = caches["process"]
+    known = kept.get("store_answers")
+    if known is None:
+        known = _answers("store", storage.require_known)
+        kept.set("store_answers", known, STORE_SECONDS)
+    return bool(known)
+
+
+def _answers(name: str, ask: Callable[[], None]) -> bool:
+    try:
+        ask()
+    except Exception as error:  # whatever the cause is, "not ready" is the answer
+        log.warning("not_ready", part=name, error=str(error))
+        return False
+    return True

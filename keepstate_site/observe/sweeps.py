@@ -1,0 +1,41 @@
+"""How old the last turn of each of the beat's sweeps is, and whether that is too old."""
+
+from dataclasses import dataclass
+from typing import Any
+
+from django.conf import settings
+from django.db.models import ExpressionWrapper, F, FloatField
+from django.db.models.functions import Extract, Now
+
+from checkpoints_app.models import Sweep
+
+#: A sweep is late when its last turn is older than so many of its intervals, and a minute.
+_TURNS = 3
+_SLACK_SECONDS = 60.0
+
+
+@dataclass(frozen=True)
+class SweepAge:
+    """`age_seconds` since the last turn ended; None if none has been seen to end. `error` of that turn, empty if it ended well."""
+
+    name: str
+    interval_seconds: float
+    age_seconds: float | None
+    error: str
+
+    @property
+    def late(self) -> bool:
+        return self.age_seconds is None or self.age_seconds > _TURNS * self.interval_seconds + _SLACK_SECONDS
+
+    @property
+    def state(self) -> str:
+        return "late" if self.late else "failed" if self.error else "ok"
+
+
+def ages() -> list[SweepAge]:
+    """Of every sweep that the beat's schedule names; one query."""
+    age = ExpressionWrapper(Extract(Now() - F("finished_at"), "epoch"), output_field=FloatField())
+    rows = Sweep.objects.annotate(age=age).values_list("name", "age", "error")
+    known: dict[str, tuple[float | None, str]] = {name: (seconds, error) for name, seconds, error in rows}
+    schedule: dict[str, dict[str, Any]] = settings.CELERY_BEAT_SCHEDULE  # type: ignore[misc]  # made by the settings' own parts
+    return [SweepAge(name, float(entry["schedule"]), *known.get(name, (None, ""))) for name, entry in sorted(schedule.items())]
