@@ -11,6 +11,7 @@ from sessions_app.errors import TooLarge
 from sessions_app.services import bounds
 
 FILE = re.compile(r"/api/v2/sessions/[^/]+/files/content")
+WORKSPACES = "/api/v2/workspaces"
 #: Beyond what the routes take themselves: they say by more than a number what was too large.
 SLACK_BYTES = 64 * 1024
 OTHER_BYTES = 2 * 1024 * 1024
@@ -22,7 +23,7 @@ class _Exceeded(Exception):
 
 async def bounded(application: ASGI3Application, scope: HTTPScope, receive: ASGIReceiveCallable, send: ASGISendCallable) -> None:
     """Pass the request on, or answer 413."""
-    most = bounds.UPLOAD_BYTES + SLACK_BYTES if FILE.fullmatch(scope["path"]) else OTHER_BYTES
+    most = _most(scope["path"])
     announced = dict(scope["headers"]).get(b"content-length", b"")
     if announced.isdigit() and int(announced[:20]) > most:
         await _refuse(scope, send, most)
@@ -42,6 +43,12 @@ async def bounded(application: ASGI3Application, scope: HTTPScope, receive: ASGI
         await application(scope, counted, send)
     except _Exceeded:
         await _refuse(scope, send, most)
+
+
+def _most(path: str) -> int:
+    if path == WORKSPACES:
+        return bounds.WORKSPACE_BYTES + SLACK_BYTES
+    return bounds.UPLOAD_BYTES + SLACK_BYTES if FILE.fullmatch(path) else OTHER_BYTES
 
 
 async def _refuse(scope: HTTPScope, send: ASGISendCallable, most: int) -> None:

@@ -41,3 +41,7 @@ def new_webhook_id() -> str:
 
 def new_message_id() -> str:
     return "msg_" + secrets.token_hex(12)
+
+
+def new_workspace_id() -> str:
+    return "ws_" + secrets.token_hex(12)

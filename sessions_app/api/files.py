@@ -3,19 +3,17 @@
 import base64
 import hashlib
 import re
-from collections.abc import Iterator
 from typing import Any
 
 from django.db import close_old_connections, transaction
 from django.http import StreamingHttpResponse
-from django.http.request import UnreadablePostError
 from drf_spectacular.types import OpenApiTypes
 from drf_spectacular.utils import OpenApiParameter, OpenApiResponse, extend_schema
 from rest_framework import serializers
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from sessions_app.api import pages, ranges
+from sessions_app.api import pages, ranges, raw
 from sessions_app.api.envelope import Shape
 from sessions_app.api.schema import PROTOCOL, enveloped, errors
 from sessions_app.api.streaming import streamed
@@ -26,9 +24,6 @@ from sessions_app.services import session as sessions
 from sessions_app.services.guest_files import Entry
 
 REFUSALS = (400, 401, 403, 404, 409, 426, 503, 504)
-CHUNK_BYTES = 256 * 1024
-SHA256_HEADER = "X-KS-Sha256"
-_SHA256 = re.compile(r"[0-9a-f]{64}")
 _MODE = re.compile(r"0?[0-7]{3}")
 _OFFSETS = range(2**50)
 PATH = OpenApiParameter("path", str, required=True, description="Relative to the workspace: no leading '/', no '..'.")
@@ -130,9 +125,7 @@ class FileContentView(ApiView):
         parameters=[
             PATH,
             OpenApiParameter("mode", str, description="Permission bits in octal, such as 644; absent: as they were, or 644."),
-            OpenApiParameter(
-                SHA256_HEADER, str, OpenApiParameter.HEADER, description="SHA-256 of the body in hex; other bytes are refused."
-            ),
+            raw.ANNOUNCED,
             OpenApiParameter("If-None-Match", str, OpenApiParameter.HEADER, description="`*`: only where there is no such file."),
             PROTOCOL,
         ],
@@ -140,9 +133,7 @@ class FileContentView(ApiView):
         responses={200: enveloped(FileWritten), **errors(*REFUSALS, 412, 413)},
     )
     def put(self, request: Request, session_id: str) -> Response:
-        wanted, mode = request.headers.get(SHA256_HEADER), request.query_params.get("mode")
-        if wanted is not None and not _SHA256.fullmatch(wanted.lower()):
-            raise Invalid(f"{SHA256_HEADER} is 64 hexadecimal digits. Nothing was written.")
+        wanted, mode = raw.announced_sha256(request), request.query_params.get("mode")
         if mode is not None and not _MODE.fullmatch(mode):
             raise Invalid("mode is three octal digits, such as 644. Nothing was written.")
         if request.headers.get("If-None-Match", "*").strip() != "*":
@@ -151,9 +142,9 @@ class FileContentView(ApiView):
         stored = files.write(
             session,
             _path(request),
-            _body(request),
+            raw.pieces(request),
             mode=None if mode is None else int(mode, 8),
-            sha256=wanted and wanted.lower(),
+            sha256=wanted,
             only_new="If-None-Match" in request.headers,
         )
         facts = {"path": stored.path, "size": stored.written.size, "sha256": stored.sha256}
@@ -170,7 +161,7 @@ class FileDownloadView(ApiView):
         operation_id="session_file_download",
         tags=["files"],
         summary="Download a file, or a range of it",
-        description=f"At most {bounds.DOWNLOAD_BYTES} bytes. The ETag and {SHA256_HEADER} are the whole file's, absent above "
+        description=f"At most {bounds.DOWNLOAD_BYTES} bytes. The ETag and {raw.SHA256_HEADER} are the whole file's, absent above "
         f"{bounds.HASHED_BYTES} bytes. A file that changes under way ends the answer short of its Content-Length.",
         parameters=[
             PATH,
@@ -196,7 +187,7 @@ class FileDownloadView(ApiView):
         if partial:
             response["Content-Range"] = f"bytes {found.start}-{found.stop - 1}/{found.size}"
         if found.sha256 is not None:
-            response["ETag"], response[SHA256_HEADER] = ranges.entity_tag(found.sha256), found.sha256
+            response["ETag"], response[raw.SHA256_HEADER] = ranges.entity_tag(found.sha256), found.sha256
         close_old_connections()  # the answer may take long, and one that is cut short would not give the connection back
         return response
 
@@ -212,12 +203,3 @@ def _path(request: Request) -> str:
     if not path:
         raise Invalid("The query names no path. Nothing was done.", next_action="Add ?path=, relative to the workspace.")
     return path
-
-
-def _body(request: Request) -> Iterator[bytes]:
-    """The body as it is read, at most CHUNK_BYTES at a time."""
-    try:
-        while chunk := request._request.read(CHUNK_BYTES):
-            yield chunk
-    except UnreadablePostError as error:
-        raise Invalid("The body could not be read to its end. Nothing was written.") from error

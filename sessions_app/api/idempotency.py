@@ -57,7 +57,11 @@ class RecordedView(ApiView):
     def record(self, request: Request, do: Callable[[Any], Answer]) -> Response:
         """Answer as the key's earlier request was answered, or do it once, in a transaction. `do` gets the body, validates and acts."""
         data = body.read(request)
-        answer, replayed = recorded.once(self.account, asked(request, data), lambda: do(data))
+        return self.record_asked(asked(request, data), lambda: do(data))
+
+    def record_asked(self, asked: Asked, do: Callable[[], Answer]) -> Response:
+        """The same for a body that was read already."""
+        answer, replayed = recorded.once(self.account, asked, do)
         told = {**answer.data, **answer.told_once} if answer.told_once else answer.data
         response = self.answer(told, answer.status)
         if replayed:

@@ -32,6 +32,9 @@ class Start(Body):
     Memory = Whole(
         required=False, help_text=f"MiB, {bounds.MEMORY_MIB.start} to {bounds.MEMORY_MIB.stop - 1}; absent: the image's default."
     )
+    Workspace = Text(
+        required=False, max_length=40, help_text="The id of an archive (POST /api/v2/workspaces) that its workspace begins with."
+    )
     Cpus = Whole(required=False, help_text=f"{bounds.CPUS.start} to {bounds.CPUS.stop - 1}; absent: 1.")
 
 
@@ -95,6 +98,7 @@ class SessionsView(MutationView):
                 memory_mib=wanted.get("Memory"),
                 cpus=wanted.get("Cpus", 1),
                 budget_tokens=wanted.get("Budget"),
+                workspace_id=wanted.get("Workspace"),
             ),
             asked,
         )

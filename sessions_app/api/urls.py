@@ -19,6 +19,7 @@ from sessions_app.api.session_v2 import PauseView, SessionListView, SessionReadV
 from sessions_app.api.session_v2 import ResumeView as ResumeV2View
 from sessions_app.api.webhook import WebhookListView, WebhookSecretView, WebhookTestView, WebhookView
 from sessions_app.api.webhook_delivery import DeliveryListView, RedeliverView
+from sessions_app.api.workspace import WorkspacesView, WorkspaceView
 
 urlpatterns: list[URLPattern] = [
     path("api/whoami", WhoAmIView.as_view(), name="whoami"),
@@ -46,6 +47,8 @@ urlpatterns: list[URLPattern] = [
     path("api/v2/sessions/<str:session_id>/files", FileListView.as_view(), name="session-files"),
     path("api/v2/sessions/<str:session_id>/files/content", FileContentView.as_view(), name="session-file-content"),
     path("api/v2/sessions/<str:session_id>/files/download", FileDownloadView.as_view(), name="session-file-download"),
+    path("api/v2/workspaces", WorkspacesView.as_view(), name="workspaces"),
+    path("api/v2/workspaces/<str:workspace_id>", WorkspaceView.as_view(), name="workspace"),
     path("api/v2/sessions/<str:session_id>/console", ConsoleView.as_view(), name="session-console"),
     path("api/v2/sessions/<str:session_id>/events", EventListView.as_view(), name="session-events"),
     path("api/v2/webhooks", WebhookListView.as_view(), name="webhooks"),

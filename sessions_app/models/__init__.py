@@ -10,6 +10,7 @@ from sessions_app.models.session import Session
 from sessions_app.models.token import ApiToken
 from sessions_app.models.usage import AccountUsage, SessionUsage
 from sessions_app.models.webhook import WebhookDelivery, WebhookEndpoint
+from sessions_app.models.workspace import Workspace, WorkspacePart
 
 __all__ = [
     "Account",
@@ -27,4 +28,6 @@ __all__ = [
     "SessionUsage",
     "WebhookDelivery",
     "WebhookEndpoint",
+    "Workspace",
+    "WorkspacePart",
 ]

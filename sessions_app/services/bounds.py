@@ -40,6 +40,16 @@ FILE_READ_BYTES = MIB
 UPLOAD_BYTES = 64 * MIB
 HASHED_BYTES = 64 * MIB
 DOWNLOAD_BYTES = 1024 * MIB
+#: An archive that a session begins with: its bytes as sent, its files' bytes, files, files and directories, bytes of a path, how deep.
+WORKSPACE_BYTES = 50 * MIB
+WORKSPACE_UNPACKED_BYTES = 200 * MIB
+WORKSPACE_FILES = 10_000
+WORKSPACE_ENTRIES = 20_000
+WORKSPACE_PATH_BYTES = 1024
+WORKSPACE_DEPTH = 32
+#: Archives of an account that wait for their session: how many, and their bytes as they are kept.
+WORKSPACES_WAITING = 16
+WORKSPACES_WAITING_BYTES = 256 * MIB
 #: Bytes of a request's body.
 BODY_BYTES = 256 * 1024
 

@@ -2,11 +2,11 @@
 
 from collections.abc import Callable
 
-from sessions_app.services import plan, recorded
+from sessions_app.services import plan, recorded, workspace
 from sessions_app.services.webhooks import delivery
 
 #: Each forgets a batch and returns how many rows it was.
-CHORES: tuple[Callable[[], int], ...] = (plan.forget_expired, recorded.forget_old, delivery.forget_old)
+CHORES: tuple[Callable[[], int], ...] = (plan.forget_expired, recorded.forget_old, workspace.forget_expired, delivery.forget_old)
 
 
 def run() -> int:

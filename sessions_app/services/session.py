@@ -11,7 +11,7 @@ from django.db.models.functions import Now
 from sessions_app.errors import Conflict, NoCheckpoint, NotFound, WrongState
 from sessions_app.ids import RECORD_PREFIX
 from sessions_app.models import Account, Operation, Session
-from sessions_app.services import activity, awake, bounds, dispatch, event, lifecycle, operation, record, roll_up, steps
+from sessions_app.services import activity, awake, bounds, dispatch, event, lifecycle, operation, record, roll_up, steps, workspace
 from sessions_app.services.operation import Asked
 from sessions_app.states import SESSION_TRANSITIONS, OperationKind, SessionState
 
@@ -25,14 +25,15 @@ class Wanted:
     memory_mib: int | None = None
     cpus: int = 1
     budget_tokens: int | None = None
+    workspace_id: str | None = None
 
 
 def create(account: Account, wanted: Wanted, asked: Asked) -> Operation:
-    """A session row and its boot operation in one commit. Raises Invalid or FleetUnavailable before anything is written."""
+    """A session row and its boot operation in one commit. Raises Invalid, FleetUnavailable, or as `begin`: then nothing was written."""
     session = draft(account, wanted)
     queue = place(session)
     with transaction.atomic():
-        begin(session)
+        begin(session, wanted.workspace_id)
         return operation.accept(session=session, kind=OperationKind.BOOT, queue=queue, asked=asked)
 
 
@@ -62,11 +63,13 @@ def place(session: Session) -> str:
     return steps.place_boot.call(architecture=session.architecture, image_digest=session.image_digest, memory_bytes=session.memory_bytes)
 
 
-def begin(session: Session) -> None:
-    """Write a draft and the first line of its history. Prerequisite: inside a transaction."""
+def begin(session: Session, workspace_id: str | None = None) -> None:
+    """Write a draft and the first line of its history. Prerequisite: inside a transaction. Raises as `workspace.give`."""
     session.save(force_insert=True)
     event.append(session.id, "session.created", {"image": session.image_name}, source="api")
     record.moved(session, "session.created", actor="api")
+    if workspace_id is not None:
+        workspace.give(workspace_id, session)
     session.refresh_from_db()
 
 

@@ -1,6 +1,7 @@
 """Boot: a session's first machine."""
 
 from sessions_app.errors import ServiceError, StartFailed
+from sessions_app.services import event
 from sessions_app.services import session as sessions
 from sessions_app.services.lease import LeaseLost
 from sessions_app.services.outcome import unfinished
@@ -10,6 +11,7 @@ from workers.host.drivers import driver
 from workers.host.identity import host_id, machines_directory, runtime_directory
 from workers.host.pins import pin_here
 from workers.machine.driver import MachineError
+from workers.operations import workspace
 from workers.operations.words import session_words
 from workers.operations.work import Work
 
@@ -59,13 +61,17 @@ def _boot(work: Work) -> None:
     machines_directory().mkdir(parents=True, exist_ok=True)
     runtime = runtime_directory(session.id, session.epoch)
     try:
-        driver().boot(runtime, machines.spec_of(session), image, timeout_seconds=BOOT_SECONDS)
+        machine = driver().boot(runtime, machines.spec_of(session), image, timeout_seconds=BOOT_SECONDS)
     except MachineError as error:
         raise StartFailed(
             f"The machine did not start: {error}", next_action="Delete the session with force=1 and create another."
         ) from error
     try:
+        unpacked = workspace.fill(work, machine)
         with work.fenced():
+            if unpacked is not None:
+                event.append(session.id, "session.workspace_unpacked", workspace.facts_of(unpacked), source=work.source)
+                unpacked.delete()
             sessions.move(session, [SessionState.PROVISIONING], SessionState.RUNNING, source=work.source, type_="session.running")
             work.succeed(session_words(session), http_status=201)
     except BaseException:

@@ -20,6 +20,7 @@ BODIES: dict[str, Any] = {
     "session-resume-v2": {},
     "token-revoke": {},
     "operation-cancel": {},
+    "workspaces": {},
     "session-checkpoint-policy": {"enabled": True, "expected_revision": 1},
     "session-idle": {"enabled": True, "expected_revision": 1},
     "webhooks": {"url": "https://example.com/hook"},
