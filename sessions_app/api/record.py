@@ -37,6 +37,9 @@ class Record(Body):
     budget = Whole(required=False, help_text=f"Tokens; absent: {bounds.DEFAULT_BUDGET_TOKENS}.")
     memory_mib = Whole(required=False, help_text=f"{bounds.MEMORY_MIB.start} to {bounds.MEMORY_MIB.stop - 1}; absent: the image's default.")
     cpus = Whole(required=False, help_text=f"{bounds.CPUS.start} to {bounds.CPUS.stop - 1}; absent: 1.")
+    workspace = Text(
+        required=False, max_length=40, help_text="The id of an archive (POST /api/v2/workspaces) that its workspace begins with."
+    )
 
 
 class Provision(Body):
@@ -90,7 +93,7 @@ class RecordCreate(RecordedView):
         description="The session waits, `provisioning`, until it is provisioned or deleted. Nothing runs or is reserved.",
         parameters=[KEY, PROTOCOL],
         request=Record,
-        responses={201: enveloped(SessionRow), **errors(400, 401, 403, 409, 413, 415, 426)},
+        responses={201: enveloped(SessionRow), **errors(400, 401, 403, 404, 409, 413, 415, 426)},
         examples=[OpenApiExample("a small one", value={"name": "first", "image": "tiny"}, request_only=True)],
     )
     def post(self, request: Request) -> Response:
@@ -107,6 +110,7 @@ class RecordCreate(RecordedView):
                 memory_mib=wanted.get("memory_mib"),
                 cpus=wanted.get("cpus", 1),
                 budget_tokens=wanted.get("budget"),
+                workspace_id=wanted.get("workspace"),
             ),
         )
         return Answer(row(session), 201, session_id=session.id)

@@ -14,10 +14,10 @@ from sessions_app.states import OperationKind
 def record(account: Account, wanted: Wanted) -> Session:
     """A session that waits for a machine: `provisioning`, in no operation, on no host. It waits as long as its owner lets it.
 
-    Raises Invalid; then nothing was written. Nothing is reserved for it.
+    Raises Invalid, or as `sessions.begin`; then nothing was written. Nothing is reserved for it.
     """
     session = sessions.draft(account, wanted)
-    sessions.begin(session)
+    sessions.begin(session, wanted.workspace_id)
     return session
 
 

@@ -13,13 +13,14 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any, BinaryIO, Self
 
-from django.db.models import Sum
+from django.db.models import Exists, OuterRef, Sum
 from django.db.models.functions import Now
 
 from sessions_app.archive.canonical import READERS, Counted, canonical
 from sessions_app.errors import Conflict, IntegrityFailed, Invalid, NotFound, NotJson, TooLarge
 from sessions_app.models import Account, Session, Workspace, WorkspacePart
 from sessions_app.services import bounds, steps
+from sessions_app.states import SessionState
 
 LIFE = timedelta(hours=24)
 PART_BYTES = bounds.MIB
@@ -114,13 +115,13 @@ def keep(account: Account, received: Received) -> Workspace:
 def _require_room(account: Account) -> None:
     """With those of this transaction. The account's row orders uploads that end at the same time."""
     Account.objects.select_for_update(no_key=True).get(id=account.id)
-    waiting = Workspace.objects.filter(account=account, session_id="", expires_at__gt=Now())
-    count, stored = waiting.count(), waiting.aggregate(all=Sum("stored_bytes"))["all"] or 0
+    held = Workspace.objects.filter(account=account).exclude(session_id="", expires_at__lt=Now())
+    count, stored = held.count(), held.aggregate(all=Sum("stored_bytes"))["all"] or 0
     if count > bounds.WORKSPACES_WAITING or stored > bounds.WORKSPACES_WAITING_BYTES:
         raise Conflict(
-            f"At most {bounds.WORKSPACES_WAITING} archives of an account, and {bounds.WORKSPACES_WAITING_BYTES} bytes of them, wait for a "
-            "session. Nothing was kept.",
-            next_action="Start sessions with those that wait, or wait until they expire.",
+            f"At most {bounds.WORKSPACES_WAITING} archives of an account, and {bounds.WORKSPACES_WAITING_BYTES} bytes of them, wait to be "
+            "unpacked. Nothing was kept.",
+            next_action="Start sessions with those that wait, drop some, or delete sessions that wait for their machine.",
             code="ks_quota_exceeded",
         )
 
@@ -186,8 +187,13 @@ def forget(session: Session) -> int:
 
 
 def forget_expired() -> int:
-    """A batch of those whose time is over. Returns how many."""
-    old = Workspace.objects.filter(expires_at__lt=Now()).order_by("expires_at").values_list("id", flat=True)[:_BATCH]
+    """A batch of those whose time is over. Returns how many.
+
+    One that a session has taken and not unpacked stays while that session may still get its machine: it would begin without its files else.
+    """
+    awaited = Session.objects.filter(id=OuterRef("session_id"), runtime_state=SessionState.PROVISIONING)
+    over = Workspace.objects.filter(~Exists(awaited), expires_at__lt=Now())
+    old = over.order_by("expires_at").values_list("id", flat=True)[:_BATCH]
     expired = Workspace.objects.filter(id__in=list(old))
     count = expired.count()
     expired.delete()

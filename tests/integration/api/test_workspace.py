@@ -115,6 +115,15 @@ def test_one_that_is_unknown_anothers_or_expired_starts_nothing(api: Caller, str
     assert not Session.objects.exists()
 
 
+def test_a_record_keeps_what_it_begins_with_until_it_has_its_machine_or_is_deleted(api: Caller) -> None:
+    found = uploaded(api)
+    assert api("POST", "/api/v2/sessions", {"image": "tiny", "workspace": found}).status_code == 201
+    Workspace.objects.update(expires_at=Now() - timedelta(seconds=1))
+    assert (workspace.forget_expired(), Workspace.objects.count()) == (0, 1)
+    Session.objects.update(runtime_state="failed")
+    assert (workspace.forget_expired(), Workspace.objects.count()) == (1, 0)
+
+
 @pytest.mark.django_db(transaction=True)
 def test_of_starts_at_the_same_time_one_takes_it(owner: Tenant) -> None:
     found = uploaded(caller(owner))
