@@ -9,6 +9,7 @@ from keepstate_site.observe import health, metrics
 from sessions_app.api.urls import catch_all
 
 admin.site.index_title = "Dashboard"
+admin.site.index_template = "console/dashboard.html"
 
 urlpatterns = [
     path("", RedirectView.as_view(pattern_name="api-docs")),

@@ -8,6 +8,7 @@ from sessions_app.services.dispatch import (
     OBSERVE_HOST,
     RECORD,
     RUN_OPERATION,
+    SAMPLES,
     STORE_ORPHANS,
     STORE_UPKEEP,
     SWEEP,
@@ -92,3 +93,11 @@ def record() -> None:
     from workers import turns
 
     turns.take("record", records.sweep)
+
+
+@shared_task(name=SAMPLES)
+def samples() -> None:
+    from sessions_app.services import sample
+    from workers import turns
+
+    turns.take("samples", sample.take)

@@ -6,6 +6,7 @@ from sessions_app.models.plan import Plan
 from sessions_app.models.policy import IdlePolicy, SavePolicy
 from sessions_app.models.record import ServiceRecord
 from sessions_app.models.request import RecordedRequest
+from sessions_app.models.sample import Sample
 from sessions_app.models.session import Session
 from sessions_app.models.token import ApiToken
 from sessions_app.models.usage import AccountUsage, SessionUsage
@@ -21,6 +22,7 @@ __all__ = [
     "Operation",
     "Plan",
     "RecordedRequest",
+    "Sample",
     "SavePolicy",
     "ServiceRecord",
     "Session",

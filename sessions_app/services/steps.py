@@ -127,6 +127,8 @@ unseal: Slot[Callable[[str, bytes], bytes]] = Slot("unseal")
 session_stored_bytes: Slot[Callable[[Session], Held]] = Slot("session_stored_bytes")
 #: All objects of an account, by its id, added up: not for a request to wait for.
 account_stored_bytes: Slot[Callable[[str], int]] = Slot("account_stored_bytes")
+#: What an app reads of the whole service now, by the gauge's name. Sampled every few minutes (services/sample.py): it may cost a second.
+gauges: Chain[Callable[[], Mapping[str, int]]] = Chain("gauges")
 capabilities: Chain[Callable[[], list[CapabilityRow]]] = Chain("capabilities")
 #: The words of an app's own kinds of state, for the capability document.
 vocabularies: Chain[Callable[[], Mapping[str, list[str]]]] = Chain("vocabularies")
