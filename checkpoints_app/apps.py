@@ -10,7 +10,7 @@ class CheckpointsConfig(AppConfig):
     verbose_name = "Checkpoints"
 
     def ready(self) -> None:
-        from checkpoints_app.services import capabilities, erase, gauges, held, image, sealing
+        from checkpoints_app.services import capabilities, erase, held, image, sealing
         from checkpoints_app.store import spill
         from sessions_app.services import steps
 
@@ -21,6 +21,5 @@ class CheckpointsConfig(AppConfig):
         steps.session_stored_bytes.fill(held.of_session)
         steps.account_stored_bytes.fill(held.of_account)
         steps.erase.add(erase.erase_session)
-        steps.gauges.add(gauges.gauges)
         steps.capabilities.add(capabilities.rows)
         steps.vocabularies.add(capabilities.vocabularies)

@@ -5,21 +5,26 @@ A gauge is registered by the app that can read it (`steps.gauges`); its name is 
 
 from datetime import datetime, timedelta
 
-from django.db.models import Max
+from django.db.models import Max, Sum
 from django.db.models.functions import Now
 
-from sessions_app.models import Sample, Session
+from sessions_app.models import AccountUsage, Sample, Session
 from sessions_app.services import steps
 from sessions_app.states import SESSION_LIVE
 
 KEPT = timedelta(days=35)
 RUNNING_MACHINES = "running_machines"
+STORED_BYTES = "stored_bytes"
 #: Old samples that one turn forgets.
 _BATCH = 5000
 
 
 def gauges() -> dict[str, int]:
-    return {RUNNING_MACHINES: Session.objects.filter(runtime_state__in=SESSION_LIVE).count()}
+    """The bytes are those of the accounts that were measured (services/stored.py)."""
+    return {
+        RUNNING_MACHINES: Session.objects.filter(runtime_state__in=SESSION_LIVE).count(),
+        STORED_BYTES: AccountUsage.objects.aggregate(total=Sum("stored_bytes"))["total"] or 0,
+    }
 
 
 def take() -> int:

@@ -36,12 +36,14 @@ class HostNow:
 def hosts() -> list[HostNow]:
     """The hosts, those first that were heard of longest ago; at most MOST_HOSTS."""
     held = Session.objects.filter(runtime_state__in=_HOLDS_MEMORY).exclude(host_id="").order_by()
-    by_host = {row["host_id"]: row for row in held.values("host_id").annotate(number=Count("id"), total=Sum("memory_bytes"))}
+    rows = held.values_list("host_id").annotate(number=Count("id"), total=Sum("memory_bytes"))
+    by_host = {host: (number, total) for host, number, total in rows}
     fresh = set(Host.objects.filter(heartbeat_at__gt=Now() - FRESH).values_list("id", flat=True))
-    return [_host(host, host.id in fresh, by_host.get(host.id)) for host in Host.objects.order_by("heartbeat_at", "id")[:MOST_HOSTS]]
+    oldest_first = Host.objects.order_by("heartbeat_at", "id")[:MOST_HOSTS]
+    return [_host(host, host.id in fresh, by_host.get(host.id, (0, 0))) for host in oldest_first]
 
 
-def _host(host: Host, fresh: bool, held: dict[str, int] | None) -> HostNow:
-    machines, promised = (held["number"], held["total"]) if held else (0, 0)
+def _host(host: Host, fresh: bool, held: tuple[int, int]) -> HostNow:
+    machines, promised = held
     state = "silent" if not fresh else "draining" if host.draining else "alive"
     return HostNow(host.id, state, host.heartbeat_at, machines, promised, int(host.memory_bytes * OVERCOMMIT) - promised)

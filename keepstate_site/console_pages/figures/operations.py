@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from typing import Any
 
 from django.db import connection
 from django.db.models import Q, QuerySet
@@ -53,7 +54,8 @@ class Slots:
 def by_slot(kind: OperationKind, span: Span, now: datetime) -> Slots:
     starts = span.slots(now, span.slot)
     with connection.cursor() as cursor:
-        cursor.execute(_BY_SLOT, {"kind": kind.value, "slot": span.slot, "first": starts[0]})
+        parameters: dict[str, Any] = {"kind": kind.value, "slot": span.slot, "first": starts[0]}
+        cursor.execute(_BY_SLOT, parameters)
         found = {row[0]: row[1:] for row in cursor.fetchall()}
     rows = [found.get(start, (0, 0, None)) for start in starts]
     halves = [row[2] or (None, None) for row in rows]
@@ -74,7 +76,9 @@ def stuck() -> "QuerySet[Operation]":
     """Nobody works on it, or it takes longer than it should: what is queued too long, whose lease is dead, what runs too long."""
     queued = Q(state=OperationState.QUEUED, due_at__lt=Now() - UNHEARD)
     orphaned = Q(state=OperationState.RUNNING, lease_expires_at__lt=Now())
-    slow = Q(*(Q(kind=kind, started_at__lt=Now() - most) for kind, most in EXPECTED.items()), _connector=Q.OR)
+    slow = Q()
+    for kind, most in EXPECTED.items():
+        slow |= Q(kind=kind) & Q(started_at__lt=Now() - most)
     return Operation.objects.filter(queued | orphaned | (Q(state=OperationState.RUNNING) & slow))
 
 

@@ -1,13 +1,12 @@
 """The dashboard's charts."""
 
-from checkpoints_app.services.gauges import STORED_BYTES
 from keepstate_site.console_pages.figures import clock, gauges, operations
 from keepstate_site.console_pages.figures.span import Span
 from sessions_app.drawing import units
 from sessions_app.drawing.chart import Chart, Series, chart
 from sessions_app.drawing.svg import Svg
 from sessions_app.drawing.units import Format
-from sessions_app.services.sample import RUNNING_MACHINES
+from sessions_app.services.sample import RUNNING_MACHINES, STORED_BYTES
 from sessions_app.states import OperationKind
 
 _NO_SAMPLES = "No sample was taken in this time. They are taken every five minutes while the beat and a worker run."

@@ -2,14 +2,14 @@
 
 from datetime import timedelta
 
-from keepstate_site.console_pages.figures import clock, fleet, operations, store, sweeps
+from keepstate_site.console_pages.figures import fleet, operations, store, sweeps
 from keepstate_site.console_pages.figures.fleet import HostNow
 from keepstate_site.console_pages.figures.span import Span
 from keepstate_site.console_pages.figures.sweeps import SweepNow
 from keepstate_site.console_pages.panels.links import rows
 from sessions_app.drawing import units
 from sessions_app.drawing.svg import Svg
-from sessions_app.drawing.table import Tile, tiles
+from sessions_app.drawing.table import Look, Tile, tiles
 from sessions_app.states import SESSION_LIVE, SessionState
 
 _DAY = timedelta(hours=24)
@@ -25,7 +25,7 @@ def draw(_span: Span) -> Svg:
             _need_care(states),
             _hosts(fleet.hosts()),
             _corrupt(store.corrupt(), late=store.verification_is_late()),
-            _sweeps(sweeps.sweeps(clock.now())),
+            _sweeps(sweeps.sweeps()),
         ]
     )
 
@@ -41,7 +41,7 @@ def _up_to(number: int, most: int) -> str:
 
 
 def _stuck(number: int) -> Tile:
-    look = "wrong" if number else "well"
+    look: Look = "wrong" if number else "well"
     return Tile("Stuck operations", _up_to(number, operations.MOST), "nobody works on them" if number else "none", look, "#stuck")
 
 
@@ -53,27 +53,27 @@ def _failed(number: int) -> Tile:
 def _need_care(states: dict[str, int]) -> Tile:
     failed, recovery = states.get(SessionState.FAILED, 0), states.get(SessionState.RECOVERY_REQUIRED, 0)
     link = rows("sessions_app_session", runtime_state__exact="recovery_required" if recovery else "failed")
-    look = "wrong" if recovery else "doubt" if failed else "well"
+    look: Look = "wrong" if recovery else "doubt" if failed else "well"
     return Tile("Sessions that failed", units.count(failed + recovery), f"{units.count(recovery)} need recovery", look, link)
 
 
 def _hosts(hosts: list[HostNow]) -> Tile:
     alive = sum(host.state == "alive" for host in hosts)
     silent = sum(host.state == "silent" for host in hosts)
-    look = "wrong" if not alive else "doubt" if silent else "well"
+    look: Look = "wrong" if not alive else "doubt" if silent else "well"
     note = f"{silent} silent" if silent else "none silent" if hosts else "no host has registered"
     return Tile("Hosts that take work", f"{alive} of {len(hosts)}", note, look, rows("workers_host"))
 
 
 def _corrupt(number: int, *, late: bool) -> Tile:
     note = "verification is late" if late else "all that was read is whole" if not number else "they are refused"
-    look = "wrong" if number else "doubt" if late else "well"
+    look: Look = "wrong" if number else "doubt" if late else "well"
     link = rows("checkpoints_app_checkpoint", state__exact="corrupt")
     return Tile("Corrupt checkpoints", _up_to(number, store.MOST), note, look, link)
 
 
 def _sweeps(found: list[SweepNow]) -> Tile:
     late = [one for one in found if one.look != "well"]
-    look = "wrong" if any(one.look == "wrong" for one in late) else "doubt" if late else "well"
+    look: Look = "wrong" if any(one.look == "wrong" for one in late) else "doubt" if late else "well"
     note = ", ".join(one.name for one in late[:3]) if late else "all in time"
     return Tile("Recurring work late", units.count(len(late)), note, look, "#sweeps")

@@ -75,18 +75,18 @@ def hosts(_span: Span) -> Svg:
 def sweeps_panel(_span: Span) -> Svg:
     lines = [
         [
-            Cell(one.name, row("checkpoints_app_sweep", one.name) if one.age is not None else ""),
-            Cell(_since(one), look=one.look),  # type: ignore[arg-type]  # the same three words
-            units.count(one.done),
+            Cell(one.name, row("checkpoints_app_sweep", one.name) if one.done is not None else ""),
+            Cell(_since(one), look=one.look),
+            units.known(one.done, units.count),
             one.error[:_MESSAGE_CHARACTERS] or "–",
         ]
-        for one in sweeps.sweeps(clock.now())
+        for one in sweeps.sweeps()
     ]
     return table(["Work", "Last turn", "Done in it", "Error"], lines, empty="Nothing is scheduled.")
 
 
 def _since(one: sweeps.SweepNow) -> str:
-    if one.age is None:
-        return "never ran"
-    late = {"wrong": ", far too long", "doubt": ", late" if not one.error else ", with an error", "well": ""}[one.look]
-    return f"{units.seconds(one.age.total_seconds())} ago{late}"
+    if one.age_seconds is None:
+        return "no turn was seen to end"
+    late = {"wrong": ", far too long", "doubt": ", with an error" if one.error else ", late", "well": ""}[one.look]
+    return f"{units.seconds(one.age_seconds)} ago{late}"

@@ -15,11 +15,10 @@ from django.test import Client
 from django.test.utils import CaptureQueriesContext
 from django.urls import reverse
 
-from checkpoints_app.models import Pack, Sweep
+from checkpoints_app.models import Sweep
 from checkpoints_app.states import CheckpointState
-from keepstate_site.console_pages.figures import operations
-from keepstate_site.console_pages.panels import tables
-from sessions_app.models import Operation, Sample, Session
+from keepstate_site.console_pages.figures import fleet, operations
+from sessions_app.models import AccountUsage, Operation, Sample, Session
 from sessions_app.services import sample
 from sessions_app.states import OperationKind, OperationState, SessionState
 from tests.support.fleet import Tenant, checkpoint_row, session_row
@@ -52,7 +51,7 @@ def tile(client: Client, label: str) -> tuple[str, str, str]:
     raise AssertionError(label)
 
 
-def operation(session: Session, kind: OperationKind = OperationKind.CHECKPOINT, **fields: Any) -> Operation:
+def operation(session: Session, kind: Any = OperationKind.CHECKPOINT, **fields: Any) -> Operation:
     ended = {"state": OperationState.SUCCEEDED, "finished_at": Now(), "queue": "host.h-test", **fields}
     return Operation.objects.create(account=session.account, session=session, kind=kind, **ended)
 
@@ -117,7 +116,7 @@ def test_saves_and_samples_fall_into_their_slots(owner: Tenant, admin_client: Cl
     operation(session, accepted_at=Now() - timedelta(hours=1))
     operation(session, state="failed")
     assert "saved: last 1, greatest 1; failed: last 1" in panel(admin_client, "saves")
-    Pack.objects.create(id="a" * 64, account=owner.account, stored_bytes=5 << 30, unit_count=1, units=b"")
+    AccountUsage.objects.create(account=owner.account, stored_bytes=5 << 30)
     assert sample.take() >= 2
     Sample.objects.create(gauge=sample.RUNNING_MACHINES, at=Now() - timedelta(hours=30), value=9)
     assert "last 1, greatest 1" in panel(admin_client, "machines")
@@ -150,12 +149,12 @@ def test_hosts_are_shown_with_their_room_and_a_silent_one_first(owner: Tenant, a
 
 
 def test_a_sweep_is_late_by_its_own_schedule(owner: Tenant, admin_client: Client) -> None:
-    for name, minutes in (("housekeeping", 1), ("scrub", 6), ("webhooks", 60), ("orphans", 60)):
+    for name, minutes in (("housekeeping", 1), ("store_upkeep", 6), ("webhooks", 60), ("store_orphans", 60)):
         ended = Now() - timedelta(minutes=minutes)
         Sweep.objects.create(name=name, started_at=ended, finished_at=ended)
     looks = {words(row[0]): row[1].attrib.get("class") for row in lines(panel(admin_client, "sweeps"))}
-    assert looks["housekeeping"] == looks["orphans"] == "ks-well"
-    assert looks["scrub"] == looks["samples"] == "ks-doubt"
+    assert looks["housekeeping"] == looks["store_orphans"] == "ks-well"
+    assert looks["store_upkeep"] == looks["samples"] == "ks-doubt"
     assert looks["webhooks"] == "ks-wrong"
     assert tile(admin_client, "Recurring work late")[2] == "wrong"
 
@@ -175,7 +174,7 @@ def test_a_database_that_is_slow_costs_its_panel_and_is_asked_again_at_the_next_
             cursor.execute("SELECT pg_sleep(10)")
 
     with monkeypatch.context() as patch:
-        patch.setattr(tables.fleet, "hosts", slow)
+        patch.setattr(fleet, "hosts", slow)
         page = admin_client.get(reverse("admin:index")).content.decode()
     assert page.count("could not be read within 3 seconds") == 2
     assert "Nothing is scheduled" not in page
