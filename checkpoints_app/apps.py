@@ -10,12 +10,14 @@ class CheckpointsConfig(AppConfig):
     verbose_name = "Checkpoints"
 
     def ready(self) -> None:
-        from checkpoints_app.services import capabilities, erase, held, image, sealing
+        from checkpoints_app.services import capabilities, erase, held, image, saved_point, sealing
         from checkpoints_app.store import spill
         from sessions_app.services import steps
 
         spill.use_directory(Path(settings.KEEPSTATE_VAR) / "spill")
         steps.resolve_image.fill(image.resolve)
+        steps.saved_point.fill(saved_point.find)
+        steps.later_work.add(saved_point.later)
         steps.seal.fill(sealing.seal)
         steps.unseal.fill(sealing.unseal)
         steps.session_stored_bytes.fill(held.of_session)

@@ -7,10 +7,14 @@ class SessionsConfig(AppConfig):
     verbose_name = "Sessions"
 
     def ready(self) -> None:
-        from sessions_app.services import recorded, sample, steps, workspace
+        from sessions_app.services import reconcile, recorded, restore_scope, sample, steps, workspace
 
         steps.erase.add(recorded.erase_session)
         steps.erase.add(workspace.erase_session)
         steps.erase_account.add(workspace.erase_account)
         steps.export_account.add(workspace.export_account)
         steps.gauges.add(sample.gauges)
+        steps.reconcile.add(reconcile.reconcile)
+        steps.later_work.add(restore_scope.history)
+        steps.later_work.add(restore_scope.commands)
+        steps.later_work.add(restore_scope.machine)

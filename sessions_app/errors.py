@@ -2,7 +2,8 @@
 
     ServiceError
       NotFound  NotServed  Unauthenticated  Forbidden  Invalid  TooLarge  NotJson  WrongMethod  ClientTooOld
-      Conflict  Cancelled  StillVerifying  WrongState  NoCheckpoint  NotRestorable  StackIncompatible  IntegrityFailed
+      Conflict  Cancelled  StillVerifying  WrongState  NoCheckpoint  NotRestorable  StackIncompatible  RecoveryRequired  RestoreScope
+      IntegrityFailed
       PathExists  RangeRefused  UpgradeRequired
       FleetUnavailable  Unavailable  SaveFailed  StartFailed  GuestSilent  MachineLost  Internal
 
@@ -108,6 +109,18 @@ class StackIncompatible(ServiceError):
     """The pins differ: nothing was started."""
 
     code, status = "ks_stack_incompatible", 409
+
+
+class RecoveryRequired(ServiceError):
+    """The saved work does not agree with the history that the database has: it does not continue before somebody decides."""
+
+    code, status = "ks_recovery_required", 409
+
+
+class RestoreScope(ServiceError):
+    """Later work would be left by a restore, and this consent is not to exactly that. Nothing was done."""
+
+    code, status = "ks_restore_scope", 409
 
 
 class IntegrityFailed(ServiceError):

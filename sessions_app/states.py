@@ -72,6 +72,7 @@ class OperationKind(StrEnum):
     DELETE = "delete"
     EXEC = "exec"
     FORK = "fork"
+    RESTORE = "restore"
 
 
 class PlanKind(StrEnum):
@@ -124,6 +125,8 @@ ALLOWED_FROM: Mapping[OperationKind, frozenset[SessionState]] = {
     OperationKind.EXEC: frozenset({_S.RUNNING, _S.CHECKPOINTING}),
     # The children come from a checkpoint; only a running session is saved for them.
     OperationKind.FORK: frozenset({_S.RUNNING, _S.PARKED, _S.FAILED, _S.RECOVERY_REQUIRED}),
+    # The machine of a running session is ended for it, after what is restored has been verified.
+    OperationKind.RESTORE: frozenset({_S.RUNNING, _S.PARKED, _S.FAILED, _S.RECOVERY_REQUIRED}),
 }
 
 #: Words that the capability document publishes, by kind of state.

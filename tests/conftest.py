@@ -8,6 +8,7 @@ import pytest
 from hypothesis import settings
 from xdist.scheduler import LoadFileScheduling
 
+from tests.support.kept import let_tests_empty_tables
 from tests.support.outside_data import remove_below
 
 if TYPE_CHECKING:
@@ -19,6 +20,7 @@ settings.register_profile(
 )  # the whole suite has a quarter of an hour; other examples are drawn in each run
 settings.register_profile("thorough", max_examples=1000, deadline=None)  # pytest --hypothesis-profile=thorough
 settings.load_profile("suite")
+let_tests_empty_tables()
 
 
 #: Files whose tests share a stack that takes ten seconds of processor time to start: on one process, in two halves of like length.

@@ -23,6 +23,7 @@ SAVE_STEPS = (
     "published",
 )
 FORK_STEPS = ("fork_saved", "fork_created")
+RESTORE_STEPS = ("images_ready", "restore_taken_up", "restore_stopped", "loaded", "running", "greeted")
 RESUME_STEPS = ("resume_claimed", "verified", "images_ready", "loaded", "running", "greeted")
 
 

@@ -5,7 +5,7 @@ from datetime import datetime
 from typing import Any
 
 from django.db import transaction
-from django.db.models import Q
+from django.db.models import Max, Q
 from django.db.models.functions import Now
 from django.utils.dateparse import parse_datetime
 
@@ -14,7 +14,7 @@ from checkpoints_app.services import pin
 from checkpoints_app.states import CheckpointState
 from checkpoints_app.store import Manifest as StoredManifest
 from sessions_app.models import Account, Session
-from sessions_app.services import event
+from sessions_app.services import event, reconcile
 from sessions_app.services.bounds import DEFAULT_BUDGET_TOKENS
 from sessions_app.states import SessionState
 
@@ -101,6 +101,11 @@ def restore_lines(account_id: str, stored: Iterable[StoredManifest]) -> None:
         parent = rows.filter(id=str(one.facts.get("parent"))).first()
         if parent is not None:
             rows.filter(id=str(one.facts.get("checkpoint")), parent__isnull=True).update(parent=parent)
+    for session in Session.objects.filter(park_reason=PARK_REASON, account_id=account_id):
+        # whoever rebuilds has lost the history and knows it: what the checkpoints say that there was is told as lost
+        reach = rows.filter(session=session).aggregate(watermark=Max("event_watermark"))["watermark"]
+        with transaction.atomic():
+            reconcile.fill(session.id, event_watermark=reach or 0, source_epoch=0, source=SOURCE)
     for session in Session.objects.filter(Q(park_reason=PARK_REASON) | Q(head_checkpoint_id=""), account_id=account_id):
         newest = rows.filter(session=session, state=CheckpointState.PUBLISHED).order_by("-created_at", "-id").first()
         if newest is not None:

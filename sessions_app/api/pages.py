@@ -32,4 +32,8 @@ def flag(query: Mapping[str, str], name: str) -> bool:
 
 
 def rendered(page: Page[Any], serializer: type[serializers.Serializer[Any]], **context: Any) -> dict[str, Any]:
-    return {"items": serializer(page.items, many=True, context=context).data, "next_cursor": page.next_cursor}
+    return {"items": rows(page.items, serializer, **context), "next_cursor": page.next_cursor}
+
+
+def rows(found: list[Any], serializer: type[serializers.Serializer[Any]], **context: Any) -> Any:
+    return serializer(found, many=True, context=context).data

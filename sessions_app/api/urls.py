@@ -10,10 +10,13 @@ from sessions_app.api.event import EventListView
 from sessions_app.api.execute import ExecView
 from sessions_app.api.files import FileContentView, FileDownloadView, FileListView
 from sessions_app.api.fork import ForkView
+from sessions_app.api.fork_plan import ForkByPlanView, ForkPlanView
+from sessions_app.api.lineage import LineageView
 from sessions_app.api.not_served import NotServedV2View, NotServedView
 from sessions_app.api.operation import OperationListView, OperationView
 from sessions_app.api.policy import IdlePolicyView, SavePolicyView
 from sessions_app.api.record import BindingsView, ProvisionView
+from sessions_app.api.restore import RestoreView
 from sessions_app.api.session import CheckpointView, ResumeView, SessionsView, SessionView
 from sessions_app.api.session_v2 import PauseView, SessionListView, SessionReadView
 from sessions_app.api.session_v2 import ResumeView as ResumeV2View
@@ -50,6 +53,10 @@ urlpatterns: list[URLPattern] = [
     path("api/v2/workspaces", WorkspacesView.as_view(), name="workspaces"),
     path("api/v2/workspaces/<str:workspace_id>", WorkspaceView.as_view(), name="workspace"),
     path("api/v2/sessions/<str:session_id>/console", ConsoleView.as_view(), name="session-console"),
+    path("api/v2/sessions/<str:session_id>/fork-plan", ForkPlanView.as_view(), name="session-fork-plan"),
+    path("api/v2/sessions/<str:session_id>/fork", ForkByPlanView.as_view(), name="session-fork-by-plan"),
+    path("api/v2/sessions/<str:session_id>/restore", RestoreView.as_view(), name="session-restore"),
+    path("api/v2/sessions/<str:session_id>/lineage", LineageView.as_view(), name="session-lineage"),
     path("api/v2/sessions/<str:session_id>/events", EventListView.as_view(), name="session-events"),
     path("api/v2/webhooks", WebhookListView.as_view(), name="webhooks"),
     path("api/v2/webhooks/<str:webhook_id>", WebhookView.as_view(), name="webhook"),

@@ -31,6 +31,8 @@ class Session(models.Model):
     host_id = models.CharField(max_length=64, blank=True)
     pin_digest = models.CharField(max_length=64, blank=True)
     parent_id = models.CharField(max_length=32, blank=True)
+    fork_checkpoint_id = models.CharField(max_length=40, blank=True)  # of its parent
+    fork_watermark = models.PositiveBigIntegerField(null=True, blank=True)  # its parent's last event that is also its own
     head_checkpoint_id = models.CharField(max_length=40, blank=True)
     head_checkpoint_at = models.DateTimeField(null=True, blank=True)
     park_reason = models.CharField(max_length=40, blank=True)
@@ -48,10 +50,10 @@ class Session(models.Model):
             models.Index(
                 fields=["account", "-last_activity_at", "-id"], name="session_list", condition=~models.Q(runtime_state=SessionState.DELETED)
             ),
+            models.Index(fields=["parent_id"], name="session_children", condition=~models.Q(parent_id="")),
             models.Index(fields=["host_id"], name="session_live_host", condition=~models.Q(host_id="")),
             models.Index(fields=["-last_activity_at", "-id"], name="session_newest"),
             models.Index(fields=["runtime_state", "-last_activity_at"], name="session_in_state"),
-            models.Index(fields=["parent_id"], name="session_children", condition=~models.Q(parent_id="")),
             models.Index(fields=["name"], name="session_name", opclasses=["varchar_pattern_ops"], condition=~models.Q(name="")),
         ]
 

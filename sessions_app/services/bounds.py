@@ -88,6 +88,11 @@ def require_reason(reason: str) -> None:
         raise Invalid(f"A reason has at most {REASON_CHARACTERS} characters. Nothing was saved.")
 
 
+def require_restore_reason(reason: str) -> None:
+    if not reason.strip() or len(reason) > REASON_CHARACTERS:
+        raise Invalid(f"A restore is recorded with its reason, 1 to {REASON_CHARACTERS} characters. Nothing was restored.")
+
+
 def require_save_interval(minutes: int) -> None:
     if minutes not in SAVE_MINUTES:
         raise Invalid(f"Automatic saves are {SAVE_MINUTES.start} to {SAVE_MINUTES.stop - 1} minutes apart. Nothing was changed.")

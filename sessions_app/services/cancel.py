@@ -14,7 +14,7 @@ from sessions_app.services import session as sessions
 from sessions_app.states import CANCELLING, OPERATION_ACTIVE, OperationKind, OperationState, SessionState
 
 #: What a worker may be asked to leave. A deletion cannot be stopped half-way, and the children of a fork exist all at once.
-CANCELLABLE = frozenset({OperationKind.BOOT, OperationKind.CHECKPOINT, OperationKind.RESUME, OperationKind.EXEC})
+CANCELLABLE = frozenset({OperationKind.BOOT, OperationKind.CHECKPOINT, OperationKind.RESUME, OperationKind.EXEC, OperationKind.RESTORE})
 _NOT_BEGUN = "Cancelled before it began. Nothing was done."
 
 
@@ -62,6 +62,8 @@ def _require_possible(operation: Operation, session: Session) -> None:
         raise _too_late(operation, f"A {operation.kind} that has begun cannot be cancelled.")
     if operation.kind == OperationKind.CHECKPOINT and session.runtime_state == SessionState.STOPPING:
         raise _too_late(operation, "The save is published and the machine is being stopped.")
+    if operation.kind == OperationKind.RESTORE and session.runtime_state == SessionState.RESUMING:
+        raise _too_late(operation, "What it leaves is left already, and the checkpoint is being resumed.")
 
 
 def _too_late(operation: Operation, why: str) -> Conflict:

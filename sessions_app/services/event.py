@@ -1,8 +1,13 @@
-"""The history of a session: append-only and numbered without gaps."""
+"""The history of a session: append-only and numbered without gaps.
+
+A trigger refuses to change a line, and to delete one of a session that is not being deleted. It holds against every query of ours; whoever
+owns the database can switch it off.
+"""
 
 from typing import Any
 
 from django.db import connection, transaction
+from django.db.models import QuerySet
 
 from sessions_app.models import Session, SessionEvent
 from sessions_app.services.cursor import Page
@@ -40,8 +45,14 @@ def append(
     return appended
 
 
+def span(session_id: str, *, after: int, upto: int | None) -> QuerySet[SessionEvent]:
+    """The events numbered above `after`, to `upto` or to the end, oldest first."""
+    found = SessionEvent.objects.filter(session_id=session_id, number__gt=after).order_by("number")
+    return found if upto is None else found.filter(number__lte=upto)
+
+
 def page(session: Session, *, after: int, limit: int) -> Page[SessionEvent]:
     """At most `limit` events with a number above `after`, oldest first. The cursor is the last number."""
-    found = list(SessionEvent.objects.filter(session=session, number__gt=after).order_by("number")[: limit + 1])
+    found = list(span(session.id, after=after, upto=None)[: limit + 1])
     items = found[:limit]
     return Page(items, str(items[-1].number) if len(found) > limit else "")

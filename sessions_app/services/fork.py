@@ -15,7 +15,7 @@ PARK_REASON = "forked"
 
 
 @transaction.atomic
-def ask(session: Session, *, children: int, checkpoint_id: str | None, asked: Asked) -> Operation:
+def ask(session: Session, *, children: int, checkpoint_id: str | None, asked: Asked, plan_id: str | None = None) -> Operation:
     """Ask for so many children of the checkpoint named; of none named: a running session is saved first, another one's head is taken.
 
     Raises Invalid, NoCheckpoint, and what a resume of the checkpoint is refused with, before anything is written.
@@ -38,7 +38,7 @@ def ask(session: Session, *, children: int, checkpoint_id: str | None, asked: As
         kind=OperationKind.FORK,
         queue=queue,
         asked=asked,
-        parameters={"children": children, "checkpoint_id": wanted, "stop": False, "reason": "fork"},
+        parameters={"children": children, "checkpoint_id": wanted, "stop": False, "reason": "fork", "plan_id": plan_id},
     )
 
 
@@ -65,6 +65,8 @@ def create_child(parent: Session, session_id: str, *, source: str, facts: dict[s
         runtime_state=SessionState.PARKED,
         park_reason=PARK_REASON,
         parent_id=parent.id,
+        fork_checkpoint_id=facts.get("checkpoint_id", ""),
+        fork_watermark=facts.get("parent_events"),
         image_name=parent.image_name,
         image_digest=parent.image_digest,
         architecture=parent.architecture,

@@ -1,6 +1,7 @@
 """What may be said of an operation that did not come to its end: true for its kind, whatever point it had reached."""
 
 from collections.abc import Mapping
+from typing import Any
 
 from sessions_app.errors import Internal
 from sessions_app.states import OperationKind
@@ -17,14 +18,20 @@ _KNOWN: Mapping[str, tuple[str, str]] = {
         "Either all of its children exist, or none; a child that exists is resumed by an operation of its own.",
         "List the sessions whose parent this one is before you fork it again.",
     ),
+    OperationKind.RESTORE: (
+        "Nothing of the history was rolled back. Whether the work continues from the checkpoint is not known.",
+        "Read the session: `parked` means that it did not, and that it is at the head it had.",
+    ),
     OperationKind.EXEC: (
         "Whether the command had effects is not known; it is not run again.",
         "Look in the guest for what it should have done before you run it again.",
     ),
 }
+#: What an error carries beside its words.
+_FACTS: Mapping[str, Mapping[str, Any]] = {OperationKind.RESTORE: {"continuation": "unknown"}}
 
 
 def unfinished(kind: str, happened: str) -> Internal:
     """`happened`: a sentence that says why it did not end."""
     known, next_action = _KNOWN[kind]
-    return Internal(f"{happened} {known}", next_action=next_action)
+    return Internal(f"{happened} {known}", next_action=next_action, facts=_FACTS.get(kind))

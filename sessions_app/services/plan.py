@@ -45,9 +45,7 @@ def take(
     `basis` is what is true now, `plan_digest` what the client consents to (None where the route consents by the plan's id alone).
     Raises NotFound, or Conflict with ks_plan_digest_mismatch, ks_plan_executed, ks_plan_expired or ks_plan_stale; then nothing was done.
     """
-    plan = Plan.objects.select_for_update().filter(account=account, session=session, kind=kind, id=plan_id[:40]).first()
-    if plan is None:
-        raise NotFound("There is no such plan. Nothing was done.", next_action=_AGAIN)
+    plan = find(account, kind, plan_id, session=session)
     if plan_digest is not None and plan_digest != plan.digest:
         raise _refused(plan, "ks_plan_digest_mismatch", "The digest is not this plan's.")
     if plan.executed_at is not None:
@@ -60,6 +58,14 @@ def take(
         raise _refused(plan, "ks_plan_stale", f"What was planned has moved: {told}.", moved=moved)
     Plan.objects.filter(id=plan.id).update(executed_at=Now())
     plan.refresh_from_db(fields=["executed_at"])
+    return plan
+
+
+def find(account: Account, kind: PlanKind, plan_id: str, *, session: Session | None) -> Plan:
+    """The plan, locked. Prerequisite: inside a transaction. Raises NotFound."""
+    plan = Plan.objects.select_for_update().filter(account=account, session=session, kind=kind, id=plan_id[:40]).first()
+    if plan is None:
+        raise NotFound("There is no such plan. Nothing was done.", next_action=_AGAIN)
     return plan
 
 

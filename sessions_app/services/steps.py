@@ -6,6 +6,7 @@ registration. A slot that nobody filled is a fault of the installation and says 
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Any, Generic, Protocol, TypeVar
 
 from sessions_app.models import Account, Session
@@ -75,6 +76,34 @@ class CapabilityRow:
     note: str = ""
 
 
+@dataclass(frozen=True)
+class SavedPoint:
+    """A checkpoint that can be restored, as forks, restores and the history see it: values, no rows."""
+
+    id: str
+    content_digest: str
+    source_epoch: int
+    event_watermark: int  # the last event that lies before it
+    begun_at: datetime  # it holds all that had ended by then
+    published_at: datetime
+    reason: str
+    logical_bytes: int | None
+
+
+class FindSavedPoint(Protocol):
+    def __call__(self, session: Session, checkpoint_id: str) -> SavedPoint:
+        """Raises NotFound, Conflict (another session's: ks_checkpoint_mismatch) or NotRestorable."""
+
+
+@dataclass(frozen=True)
+class LaterWork:
+    """Something of a session that is later than a checkpoint, so that a restore of that checkpoint leaves it."""
+
+    kind: str  # checkpoint, command, machine, history
+    id: str
+    facts: Mapping[str, Any]
+
+
 class Slot(Generic[F]):
     def __init__(self, name: str) -> None:
         self.name = name
@@ -112,7 +141,11 @@ place_resume: Slot[PlaceResume] = Slot("place_resume")
 hosts_for_pin: Slot[Callable[[str], list[HostFit]]] = Slot("hosts_for_pin")
 #: The files of a running session's machine. Raises FleetUnavailable at the first use where the machine cannot be reached from here.
 guest_files: Slot[Callable[[Session], GuestFiles]] = Slot("guest_files")
-#: Before a session's saved work continues: history and recorded calls agree with the checkpoint, or raise.
+#: A checkpoint of the session that can be restored, by id.
+saved_point: Slot[FindSavedPoint] = Slot("saved_point")
+#: What each app knows of a session's work that is later than a checkpoint, oldest first. The session is locked.
+later_work: Chain[Callable[[Session, SavedPoint], list[LaterWork]]] = Chain("later_work")
+#: Before a session's saved work continues: history and recorded calls agree with the checkpoint, or RecoveryRequired is raised.
 reconcile: Chain[Callable[[Session, str], None]] = Chain("reconcile")
 #: A session was deleted: each app erases what it holds of it alone. Must be safe to repeat.
 erase: Chain[Callable[[Session], dict[str, Any]]] = Chain("erase")

@@ -47,9 +47,9 @@ def cached_images_are_believed() -> None:
 
 def pins_are_not_compared() -> None:
     """A resume starts whatever the host has, without asking whether the checkpoint was taken on the same."""
-    from workers.operations import resume
+    from workers.operations import waking
 
-    patch.object(resume, "_require_pin", lambda *_: None).start()
+    patch.object(waking, "require_pin", lambda *_: None).start()
 
 
 def clones_are_left_as_they_were() -> None:

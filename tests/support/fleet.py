@@ -2,6 +2,8 @@
 
 from dataclasses import dataclass
 
+from django.utils import timezone
+
 from checkpoints_app.models import Checkpoint, Image, Pin
 from checkpoints_app.services import pin as pins
 from checkpoints_app.states import CheckpointState
@@ -63,7 +65,8 @@ def session_row(account: Account, state: SessionState = SessionState.RUNNING, *,
 
 def checkpoint_row(session: Session, state: CheckpointState = CheckpointState.PUBLISHED, **fields: object) -> Checkpoint:
     pin = pins.record("x86_64", {"hypervisor": "test"})
-    values = {"source_epoch": session.epoch, "event_watermark": session.event_count, "operation_id": "op_made", "lease_token": 1}
+    values: dict[str, object] = {"source_epoch": session.epoch, "event_watermark": session.event_count}
+    values |= {"operation_id": "op_made", "lease_token": 1, "published_at": timezone.now() if state == CheckpointState.PUBLISHED else None}
     row = Checkpoint.objects.create(
         account_id=session.account_id, session=session, state=state, pin=pin, image_digest=session.image_digest, **{**values, **fields}
     )

@@ -16,7 +16,7 @@ from sessions_app.services.lease import Lease
 from sessions_app.states import OPERATION_ACTIVE, OperationKind
 from sessions_app.states import SessionState as S
 from tests.support.fleet import HOST, checkpoint_row
-from workers.operations.words import session_words
+from workers.operations.words import fork_words, session_words
 
 SOURCE = "operation/test"
 
@@ -72,13 +72,19 @@ def _resume(session: Session, operation: Operation, lease: Lease) -> None:
 
 def _fork(session: Session, operation: Operation, lease: Lease) -> None:
     """The children run at once: what is asked of the worker here is its answer's form."""
-    told = []
+    made = []
     for number in range(operation.parameters["children"]):
         child = fork.create_child(session, fork.child_id(operation.id, number), source=SOURCE, facts={})
-        point = checkpoint_row(child, boundary="fork")
-        words = {"id": child.id, "parent": session.id, "short_id": child.short_id, "state": "running", "checkpoint_id": point.id}
-        told.append({**words, "resume_operation_id": "op_resume", "resume_state": "succeeded", "error": None})
-    leases.succeed(lease, told, 201)
+        asked = {"checkpoint_id": checkpoint_row(child, boundary="fork").id}
+        made.append((child, Operation(id="op_resume", kind=OperationKind.RESUME, state="succeeded", parameters=asked)))
+    leases.succeed(lease, fork_words(operation, made), 201)
+
+
+def _restore(session: Session, operation: Operation, lease: Lease) -> None:
+    sessions.move(session, [S.PARKED, S.FAILED, S.RUNNING], S.RESUMING, source=SOURCE, type_="session.restoring")
+    _next_epoch(session)
+    sessions.move(session, [S.RESUMING], S.RUNNING, source=SOURCE, type_="session.restored")
+    leases.succeed(lease, {"session_id": session.id, "new_epoch": session.epoch, "continuation": "exact_runtime"}, 200)
 
 
 def _delete(session: Session, operation: Operation, lease: Lease) -> None:
@@ -108,4 +114,5 @@ HANDLERS: dict[str, Callable[[Session, Operation, Lease], None]] = {
     OperationKind.DELETE: _delete,
     OperationKind.EXEC: _exec,
     OperationKind.FORK: _fork,
+    OperationKind.RESTORE: _restore,
 }

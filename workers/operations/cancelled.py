@@ -13,6 +13,10 @@ _TOLD: Mapping[str, tuple[str, str]] = {
         "Save again when you want to.",
     ),
     OperationKind.RESUME: ("The resume was cancelled; no machine runs, and the checkpoint is intact.", "Resume again when you want to."),
+    OperationKind.RESTORE: (
+        "The restore was cancelled; the checkpoint is intact.",
+        "Read the session: a machine that ran runs on, unless it was ended before the cancel was heard.",
+    ),
     OperationKind.EXEC: (
         "The command was ended in the guest and its output dropped. What it had done by then is not undone.",
         "Look in the guest for what it has done.",

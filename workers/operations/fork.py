@@ -9,7 +9,6 @@ is left to give. A resume that fails leaves its child parked, and is not the for
 """
 
 import time
-from typing import Any
 
 from checkpoints_app.models import Checkpoint
 from checkpoints_app.services import checkpoint as checkpoints
@@ -24,6 +23,7 @@ from sessions_app.states import OPERATION_ACTIVE, OperationKind
 from workers import crash
 from workers.host.identity import host_id
 from workers.operations.checkpoint import saved
+from workers.operations.words import fork_words
 from workers.operations.work import Work
 
 #: Longest wait for the children's answers: a fleet that is full or slow must not keep the fork open for ever.
@@ -54,6 +54,8 @@ def _create(work: Work, checkpoint: Checkpoint) -> None:
     except ServiceError as error:
         error.facts["checkpoint_id"] = checkpoint.id
         raise
+    for reconcile in steps.reconcile:
+        reconcile(session, checkpoint.id)
     facts = {"checkpoint_id": checkpoint.id, "parent_events": checkpoint.event_watermark}
     with work.fenced():
         children = [
@@ -81,23 +83,10 @@ def _answer(work: Work, children: list[Session]) -> None:
         time.sleep(_LOOK_SECONDS)
     resumes, states = _resumes(children), Session.objects.in_bulk([child.id for child in children])
     with work.fenced():
-        work.succeed([_words(states[child.id], resumes[child.id]) for child in children], http_status=201)
+        work.succeed(fork_words(work.operation, [(states[child.id], resumes[child.id]) for child in children]), http_status=201)
 
 
 def _resumes(children: list[Session]) -> dict[str, Operation]:
     """The first resume of each child: the one that was asked for as it was created."""
     found = Operation.objects.filter(session__in=children, kind=OperationKind.RESUME).order_by("session_id", "accepted_at", "id")
     return {one.session_id: one for one in found.distinct("session_id")}
-
-
-def _words(child: Session, resume: Operation) -> dict[str, Any]:
-    return {
-        "id": child.id,
-        "parent": child.parent_id,
-        "short_id": child.short_id,
-        "state": child.runtime_state,
-        "checkpoint_id": resume.parameters["checkpoint_id"],
-        "resume_operation_id": resume.id,
-        "resume_state": resume.state,
-        "error": resume.error,
-    }

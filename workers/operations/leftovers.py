@@ -14,7 +14,7 @@ from workers.host.identity import epoch_of, machines_directory, staging_director
 from workers.operations.settle import busy
 
 log = logging.getLogger(__name__)
-_WITHOUT_MACHINE = (SessionState.PARKED, SessionState.FAILED, SessionState.DELETED)
+_WITHOUT_MACHINE = (SessionState.PARKED, SessionState.FAILED, SessionState.RECOVERY_REQUIRED, SessionState.DELETED)
 
 
 def sweep_leftovers() -> None:

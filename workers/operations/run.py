@@ -19,7 +19,7 @@ from sessions_app.services.lease import Lease, LeaseLost
 from sessions_app.services.outcome import unfinished
 from sessions_app.states import OperationKind
 from workers.host.identity import host_id
-from workers.operations import boot, checkpoint, delete, execute, fork, resume
+from workers.operations import boot, checkpoint, delete, execute, fork, restore, resume
 from workers.operations.cancelled import told
 from workers.operations.keeper import Keeper
 from workers.operations.work import Work
@@ -33,6 +33,7 @@ HANDLERS: Mapping[str, Callable[[Work], None]] = {
     OperationKind.DELETE: delete.run,
     OperationKind.EXEC: execute.run,
     OperationKind.FORK: fork.run,
+    OperationKind.RESTORE: restore.run,
 }
 
 

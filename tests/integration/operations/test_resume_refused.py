@@ -30,7 +30,7 @@ from tests.integration.operations.world import (
     store_directory,
 )
 from workers.machine.fake.driver import FakeDriver
-from workers.operations import resume as resuming
+from workers.operations import waking
 from workers.operations.settle import settle_host
 
 
@@ -254,7 +254,7 @@ def test_an_attempt_that_died_after_it_found_the_corruption_is_followed_by_the_s
         raise Died
 
     with monkeypatch.context() as patch:
-        patch.setattr(resuming, "_give_back", died)
+        patch.setattr(waking, "give_back", died)
         with pytest.raises(Died):
             done(operation)
     expire(operation)
