@@ -25,9 +25,18 @@ OPTIONS: dict[str, Any] = {
 }
 
 
+class Server(uvicorn.Server):
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        """Event streams have no end of their own: each is told one, so that nobody waits for them."""
+        from keepstate_site.events.hub import hub
+
+        hub.end_all("server_stops")
+        await super().shutdown(sockets)
+
+
 def main(descriptor: int) -> None:
     config = uvicorn.Config("keepstate_site.asgi:application", **OPTIONS)
-    uvicorn.Server(config).run(sockets=[socket.socket(fileno=descriptor)])
+    Server(config).run(sockets=[socket.socket(fileno=descriptor)])
 
 
 if __name__ == "__main__":

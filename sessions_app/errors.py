@@ -139,6 +139,12 @@ class Unavailable(ServiceError):
     code, status = "ks_unavailable", 503
 
 
+class TooManyStreams(ServiceError):
+    """The account follows as many streams as it may."""
+
+    code, status = "ks_too_many_streams", 429
+
+
 class PathExists(ServiceError):
     """A file was to be written only where none is."""
 

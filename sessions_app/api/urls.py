@@ -7,6 +7,7 @@ from sessions_app.api.cancel import OperationCancelView
 from sessions_app.api.capabilities import CapabilitiesView, PublicCapabilitiesView
 from sessions_app.api.console import AttachView, ConsoleView
 from sessions_app.api.event import EventListView
+from sessions_app.api.event_stream import EventStreamView
 from sessions_app.api.execute import ExecView
 from sessions_app.api.files import FileContentView, FileDownloadView, FileListView
 from sessions_app.api.fork import ForkView
@@ -58,6 +59,7 @@ urlpatterns: list[URLPattern] = [
     path("api/v2/sessions/<str:session_id>/restore", RestoreView.as_view(), name="session-restore"),
     path("api/v2/sessions/<str:session_id>/lineage", LineageView.as_view(), name="session-lineage"),
     path("api/v2/sessions/<str:session_id>/events", EventListView.as_view(), name="session-events"),
+    path("api/v2/sessions/<str:session_id>/events/stream", EventStreamView.as_view(), name="session-events-stream"),
     path("api/v2/webhooks", WebhookListView.as_view(), name="webhooks"),
     path("api/v2/webhooks/<str:webhook_id>", WebhookView.as_view(), name="webhook"),
     path("api/v2/webhooks/<str:webhook_id>/rotate-secret", WebhookSecretView.as_view(), name="webhook-secret"),

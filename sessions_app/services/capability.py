@@ -33,6 +33,7 @@ ROWS = [
     CapabilityRow("operations.cancel", "available", "Ask a boot, save, resume or command to stop; what finishes first wins."),
     CapabilityRow("session.delete", "available", "End a session's machine and erase what only this session held."),
     CapabilityRow("events.list", "available", "Read a session's history, numbered without gaps."),
+    CapabilityRow("events.stream", "available", "Follow a session's history as server-sent events, from any number on."),
     CapabilityRow("operations.idempotent", "available", "Repeat a mutation under its Idempotency-Key: one effect, the same answer."),
     CapabilityRow("webhooks", "available", "Be told of session and checkpoint events, signed as Standard Webhooks has it."),
     CapabilityRow("session.meter", "unavailable", "A session's spent tokens and billed calls.", note=_LATER),

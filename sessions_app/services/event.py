@@ -11,6 +11,7 @@ from django.db.models import QuerySet
 
 from sessions_app.models import Session, SessionEvent
 from sessions_app.services.cursor import Page
+from sessions_app.services.following import CHANNEL
 from sessions_app.services.webhooks import outbox
 
 
@@ -26,10 +27,10 @@ def append(
     with connection.cursor() as cursor:
         cursor.execute(
             "UPDATE sessions_app_session SET event_count = event_count + 1, last_activity_at = clock_timestamp() "
-            "WHERE id = %s RETURNING event_count, epoch",
-            [session_id],
+            "WHERE id = %s RETURNING event_count, epoch, pg_notify(%s, id)",  # heard at the commit, by whoever follows
+            [session_id, CHANNEL],
         )
-        number, epoch = cursor.fetchone()
+        number, epoch, _ = cursor.fetchone()
     subject_type, subject_id = subject or ("session", session_id)
     appended = SessionEvent.objects.create(
         session_id=session_id,
