@@ -10,7 +10,7 @@ class CheckpointsConfig(AppConfig):
     verbose_name = "Checkpoints"
 
     def ready(self) -> None:
-        from checkpoints_app.services import capabilities, erase, held, image, saved_point, sealing
+        from checkpoints_app.services import capabilities, deletion_facts, erase, held, image, saved_point, sealing
         from checkpoints_app.store import spill
         from sessions_app.services import steps
 
@@ -23,5 +23,6 @@ class CheckpointsConfig(AppConfig):
         steps.session_stored_bytes.fill(held.of_session)
         steps.account_stored_bytes.fill(held.of_account)
         steps.erase.add(erase.erase_session)
+        steps.deletion_facts.add(deletion_facts.of_session)
         steps.capabilities.add(capabilities.rows)
         steps.vocabularies.add(capabilities.vocabularies)

@@ -17,4 +17,5 @@ class WorkersConfig(AppConfig):
         steps.place_boot.fill(placement.place_boot)
         steps.place_resume.fill(placement.place_resume)
         steps.hosts_for_pin.fill(compatibility.hosts_for_pin)
+        steps.host_answers.fill(compatibility.host_answers)
         storage.tell_of_deletions(forget_pack)

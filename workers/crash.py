@@ -24,6 +24,8 @@ SAVE_STEPS = (
 )
 FORK_STEPS = ("fork_saved", "fork_created")
 RESTORE_STEPS = ("images_ready", "restore_taken_up", "restore_stopped", "loaded", "running", "greeted")
+BOOT_STEPS = ("boot_claimed", "booted")
+DELETE_STEPS = ("machine_ended", "content_erased")
 RESUME_STEPS = ("resume_claimed", "verified", "images_ready", "loaded", "running", "greeted")
 
 

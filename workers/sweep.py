@@ -7,7 +7,7 @@ import logging
 from datetime import timedelta
 
 from django.db import transaction
-from django.db.models import F
+from django.db.models import F, Q
 from django.db.models.functions import Now
 
 from sessions_app.models import Operation, Session
@@ -33,6 +33,7 @@ def run() -> None:
 
 
 def sweep() -> None:
+    _free_deletions()
     heard = Operation.objects.filter(queue__in=_heard_queues())
     for operation in heard.filter(state=OperationState.QUEUED, due_at__lt=Now() - UNHEARD).order_by("due_at")[:BATCH]:
         dispatch.ring(operation)
@@ -42,6 +43,16 @@ def sweep() -> None:
         dispatch.ring(operation)
     for operation in dead.filter(attempt__gte=F("max_attempts"))[:BATCH]:
         _give_up(operation)
+
+
+def _free_deletions() -> None:
+    """A deletion that waits for a host which is silent is anybody's: content is erased at once, and the host ends what it runs when it is
+    back.
+    """
+    waiting = Q(state=OperationState.QUEUED, due_at__lt=Now() - UNHEARD) | Q(state=OperationState.RUNNING, lease_expires_at__lt=Now())
+    stuck = Operation.objects.filter(waiting, kind=OperationKind.DELETE).exclude(queue__in=_heard_queues())
+    for operation_id in stuck.order_by("due_at").values_list("id", flat=True)[:BATCH]:
+        Operation.objects.filter(waiting, id=operation_id).update(queue=dispatch.CONTROL_QUEUE)
 
 
 def _heard_queues() -> list[str]:

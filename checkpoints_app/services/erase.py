@@ -6,7 +6,7 @@ Order, each step found half done by the next call:
   settle      pack by pack (services/pack.py): objects deleted and confirmed gone, or the next generation written without the dead units
   manifests   edges dropped; a manifest that nobody needs is deleted and confirmed gone, its row last. One that a descendant still needs
               stays, with a mark in the store that its checkpoint was erased
-  close       the checkpoints are `erased`
+  close       the checkpoints are `erased`, and what was said of them with them
 """
 
 from typing import Any
@@ -64,7 +64,7 @@ def _erase(account_id: str, scope: "QuerySet[Checkpoint]", step: Step) -> dict[s
     touched = _drop_pack_edges(erasing, step)
     _drop_manifest_edges(account_id, erasing, step)
     done = finish(account_id, step=step)
-    erasing.update(state=CheckpointState.ERASED)
+    erasing.update(state=CheckpointState.ERASED, reason="", failure=None)
     step("closed")
     shared = Pack.objects.filter(id__in=touched).count()
     return {"state": "done", **done, "packs_shared": shared}

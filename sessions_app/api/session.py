@@ -14,7 +14,7 @@ from sessions_app.api.idempotency import MutationView
 from sessions_app.api.operation import OperationRow
 from sessions_app.api.schema import MUTATION, enveloped, errors
 from sessions_app.models import Operation
-from sessions_app.services import bounds
+from sessions_app.services import bounds, session_deletion
 from sessions_app.services import session as sessions
 from sessions_app.services.operation import Asked
 from sessions_app.services.session import Wanted
@@ -109,7 +109,7 @@ class SessionView(MutationView):
         operation_id="session_delete",
         tags=["sessions"],
         summary="End a session and erase what only it held",
-        description="Refused while nothing of the session is saved, unless forced.",
+        description="Refused while nothing of the session is saved, unless forced. Final once it is accepted, whatever else is at work.",
         parameters=[*MUTATION, OpenApiParameter("force", bool, description="1: delete even if no checkpoint exists.")],
         request=None,
         responses={200: Gone, 202: enveloped(OperationRow), **errors(*REFUSALS, v2=False)},
@@ -118,7 +118,7 @@ class SessionView(MutationView):
         def do(asked: Asked, data: Any) -> Operation:
             body.checked(Body, data)
             force = pages.flag(request.query_params, "force")
-            return sessions.delete(sessions.find(self.account, session_id), force=force, asked=asked)
+            return session_deletion.ask(sessions.find(self.account, session_id), force=force, asked=asked)
 
         return self.mutate(request, do)
 

@@ -1,4 +1,4 @@
-"""The v2 session routes: list, read, pause, resume."""
+"""The v2 session routes: list, read, delete, pause, resume."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -17,6 +17,7 @@ from sessions_app.api.operation import OperationRow
 from sessions_app.api.record import RecordCreate, RenameView
 from sessions_app.api.schema import MUTATION, enveloped, errors, page_of, page_parameters
 from sessions_app.api.session import REFUSALS
+from sessions_app.api.session_deletion import DeleteView
 from sessions_app.api.session_row import RecordRow, SessionRow, context
 from sessions_app.errors import Invalid
 from sessions_app.models import Operation
@@ -82,7 +83,7 @@ class SessionListView(RecordCreate):
         return self.answer(pages.rendered(page, rows, **context(page.items)))
 
 
-class SessionReadView(RenameView):
+class SessionReadView(RenameView, DeleteView):
     shape = Shape.V2
 
     @extend_schema(

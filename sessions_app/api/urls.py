@@ -19,6 +19,7 @@ from sessions_app.api.policy import IdlePolicyView, SavePolicyView
 from sessions_app.api.record import BindingsView, ProvisionView
 from sessions_app.api.restore import RestoreView
 from sessions_app.api.session import CheckpointView, ResumeView, SessionsView, SessionView
+from sessions_app.api.session_deletion import DeletionPlanView
 from sessions_app.api.session_v2 import PauseView, SessionListView, SessionReadView
 from sessions_app.api.session_v2 import ResumeView as ResumeV2View
 from sessions_app.api.webhook import WebhookListView, WebhookSecretView, WebhookTestView, WebhookView
@@ -44,6 +45,7 @@ urlpatterns: list[URLPattern] = [
     path("api/v2/sessions/<str:session_id>", SessionReadView.as_view(), name="session-read"),
     path("api/v2/sessions/<str:session_id>/provision", ProvisionView.as_view(), name="session-provision"),
     path("api/v2/sessions/<str:session_id>/bindings", BindingsView.as_view(), name="session-bindings"),
+    path("api/v2/sessions/<str:session_id>/deletion-plan", DeletionPlanView.as_view(), name="session-deletion-plan"),
     path("api/v2/sessions/<str:session_id>/pause", PauseView.as_view(), name="session-pause"),
     path("api/v2/sessions/<str:session_id>/resume", ResumeV2View.as_view(), name="session-resume-v2"),
     path("api/v2/sessions/<str:session_id>/checkpoint-policy", SavePolicyView.as_view(), name="session-checkpoint-policy"),

@@ -13,7 +13,7 @@ from sessions_app.services import record
 from sessions_app.services import session as sessions
 from sessions_app.states import CANCELLING, OPERATION_ACTIVE, OperationKind, OperationState, SessionState
 
-#: What a worker may be asked to leave. A deletion cannot be stopped half-way, and the children of a fork exist all at once.
+#: What a worker may be asked to leave. A deletion is final once it is accepted, and the children of a fork exist all at once.
 CANCELLABLE = frozenset({OperationKind.BOOT, OperationKind.CHECKPOINT, OperationKind.RESUME, OperationKind.EXEC, OperationKind.RESTORE})
 _NOT_BEGUN = "Cancelled before it began. Nothing was done."
 
@@ -24,8 +24,8 @@ def cancel(found: Operation, *, source: str = "api") -> Operation:
 
     Raises Conflict for one that has ended otherwise, or that cannot be cancelled any more; then nothing was changed.
     """
+    operation = Operation.objects.select_for_update(no_key=True).get(id=found.id)  # before the session: as workers lock
     session = Session.objects.select_for_update(no_key=True).get(id=found.session_id)
-    operation = Operation.objects.select_for_update(no_key=True).get(id=found.id)
     operation.session = session
     if operation.state == OperationState.CANCELLED:
         return operation
@@ -36,7 +36,7 @@ def cancel(found: Operation, *, source: str = "api") -> Operation:
             facts={"operation_id": operation.id, "operation_state": operation.state},
             code="ks_already_ended",
         )
-    if operation.state == OperationState.QUEUED and operation.attempt == 0:
+    if operation.state == OperationState.QUEUED and operation.attempt == 0 and operation.kind != OperationKind.DELETE:
         _end(operation, session, source)
     else:
         _require_possible(operation, session)
@@ -59,7 +59,8 @@ def _end(operation: Operation, session: Session, source: str) -> None:
 
 def _require_possible(operation: Operation, session: Session) -> None:
     if operation.kind not in CANCELLABLE:
-        raise _too_late(operation, f"A {operation.kind} that has begun cannot be cancelled.")
+        what = "A deletion that is accepted" if operation.kind == OperationKind.DELETE else f"A {operation.kind} that has begun"
+        raise _too_late(operation, f"{what} cannot be cancelled.")
     if operation.kind == OperationKind.CHECKPOINT and session.runtime_state == SessionState.STOPPING:
         raise _too_late(operation, "The save is published and the machine is being stopped.")
     if operation.kind == OperationKind.RESTORE and session.runtime_state == SessionState.RESUMING:

@@ -8,12 +8,11 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from django.db import IntegrityError, transaction
-from django.db.models.functions import Now
 
-from sessions_app.errors import Cancelled, Conflict, NotFound, ServiceError, WrongState
+from sessions_app.errors import Conflict, NotFound, ServiceError, WrongState
 from sessions_app.models import Account, Operation, RecordedRequest, Session
-from sessions_app.services import dispatch, record
-from sessions_app.states import ALLOWED_FROM, EXCLUSIVE_KINDS, OPERATION_ACTIVE, OperationKind, OperationState, SessionState
+from sessions_app.services import dispatch
+from sessions_app.states import ALLOWED_FROM, EXCLUSIVE_KINDS, OPERATION_ACTIVE, OperationKind, SessionState
 
 #: What an idempotency key may be: visible ASCII, no blanks.
 KEY = re.compile(r"[\x21-\x7e]{8,100}")
@@ -116,17 +115,6 @@ def accept(
         raise busy(session, kind) from error
     dispatch.ring(operation)
     return operation
-
-
-def cancel_unclaimed(session: Session) -> int:
-    """Cancel what was asked of the session and no worker has begun. Prerequisite: the session is locked. Returns how many."""
-    error = Cancelled("Cancelled before it began: the session is to be deleted.")
-    waiting = Operation.objects.filter(session=session, state=OperationState.QUEUED, attempt=0)
-    ids = list(waiting.select_for_update(no_key=True).values_list("id", flat=True))
-    cancelled = Operation.objects.filter(id__in=ids)
-    cancelled.update(state=OperationState.CANCELLED, error=error.as_dict(), http_status=error.status, finished_at=Now())
-    record.ended(ids)
-    return len(ids)
 
 
 def active_of(sessions: Iterable[Session]) -> dict[str, Operation]:

@@ -35,3 +35,17 @@ def unfinished(kind: str, happened: str) -> Internal:
     """`happened`: a sentence that says why it did not end."""
     known, next_action = _KNOWN[kind]
     return Internal(f"{happened} {known}", next_action=next_action, facts=_FACTS.get(kind))
+
+
+_SUPERSEDED: Mapping[str, str] = {
+    OperationKind.FORK: "Children that it has created live on, each a session of its own; none is created any more.",
+    OperationKind.EXEC: "What the command had done in the guest by then is not undone.",
+}
+
+
+def superseded(kind: str, *, begun: bool) -> str:
+    """Of an operation that a deletion of its session has ended."""
+    if not begun:
+        return "Cancelled before it began: the session is deleted."
+    known = _SUPERSEDED.get(kind, "Nothing that it was at is published or started any more.")
+    return f"Ended by the session's deletion. {known}"

@@ -137,25 +137,6 @@ def execute(session: Session, *, argv: list[str], timeout_seconds: int, asked: A
     )
 
 
-@transaction.atomic
-def delete(session: Session, *, force: bool, asked: Asked) -> Operation:
-    """Ask for the machine's end and the erasure of what only this session held. Refused without a checkpoint unless forced, or
-    if there has never been a machine whose work could be lost.
-
-    Work of the session that no worker has begun is cancelled, so that a session which waits for a host can be given up.
-    """
-    session = operation.lock(session)
-    if not session.head_checkpoint_id and not force and not operation.waits_for_machine(session):
-        raise NoCheckpoint(
-            "The session has no saved checkpoint: deleting it loses its work. Nothing was deleted. "
-            "Save and stop it first, or force it with force=1.",
-            next_action=f"POST /api/sessions/{session.id}/checkpoint with Stop, or DELETE /api/sessions/{session.id}?force=1.",
-        )
-    operation.cancel_unclaimed(session)
-    queue = dispatch.host_queue(session.host_id) if session.host_id else dispatch.CONTROL_QUEUE
-    return operation.accept(session=session, kind=OperationKind.DELETE, queue=queue, asked=asked)
-
-
 def move(
     session: Session,
     expected: Iterable[SessionState],

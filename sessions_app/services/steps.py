@@ -141,6 +141,10 @@ place_resume: Slot[PlaceResume] = Slot("place_resume")
 hosts_for_pin: Slot[Callable[[str], list[HostFit]]] = Slot("hosts_for_pin")
 #: The files of a running session's machine. Raises FleetUnavailable at the first use where the machine cannot be reached from here.
 guest_files: Slot[Callable[[Session], GuestFiles]] = Slot("guest_files")
+#: Whether a host, by its id, can be told something now.
+host_answers: Slot[Callable[[str], bool]] = Slot("host_answers")
+#: What an app would erase of a session, for the plan of its deletion. A figure that is not known is null.
+deletion_facts: Chain[Callable[[Session], dict[str, Any]]] = Chain("deletion_facts")
 #: A checkpoint of the session that can be restored, by id.
 saved_point: Slot[FindSavedPoint] = Slot("saved_point")
 #: What each app knows of a session's work that is later than a checkpoint, oldest first. The session is locked.

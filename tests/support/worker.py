@@ -88,9 +88,6 @@ def _restore(session: Session, operation: Operation, lease: Lease) -> None:
 
 
 def _delete(session: Session, operation: Operation, lease: Lease) -> None:
-    sessions.move(
-        session, [state for state in S if state not in (S.DELETING, S.DELETED)], S.DELETING, source=SOURCE, type_="session.deleting"
-    )
     sessions.move(session, [S.DELETING], S.DELETED, source=SOURCE, type_="session.deleted", deleted_at=Now(), host_id="")
     answer = {"id": session.id, "state": session.runtime_state, "deleted": True, "runtime_stop": {"state": "done"}, "content_purge": {}}
     leases.succeed(lease, answer, 200)

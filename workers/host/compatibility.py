@@ -14,6 +14,11 @@ from workers.models import Host, HostPin
 FRESH = timedelta(seconds=60)
 
 
+def host_answers(host_id: str) -> bool:
+    """Whether the host was heard of lately: it will hear a doorbell soon."""
+    return Host.objects.filter(id=host_id, heartbeat_at__gt=Now() - FRESH).exists()
+
+
 def hosts_for_pin(pin_digest: str) -> list[HostFit]:
     """Every registered host, those that fit first, then by how little they differ. Raises Pin.DoesNotExist."""
     wanted = Pin.objects.get(digest=pin_digest)

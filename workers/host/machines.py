@@ -67,3 +67,15 @@ def end_all(session_id: str, *, until_epoch: int) -> None:
         epoch = epoch_of(runtime)
         if epoch is not None and epoch <= until_epoch:
             end(runtime)
+
+
+def kill_all(session_id: str, *, until_epoch: int) -> None:
+    """As `end_all`, but nothing is removed: somebody may still be at work in a directory. One that does not go is told and left."""
+    for runtime in sorted(machines_directory().glob(f"{session_id}.*")):
+        epoch, machine = epoch_of(runtime), driver().attach(runtime)
+        if machine is None or epoch is None or epoch > until_epoch:
+            continue
+        try:
+            machine.kill()
+        except MachineError:
+            log.warning("a machine did not end", extra={"directory": runtime.name}, exc_info=True)

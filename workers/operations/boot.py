@@ -6,6 +6,7 @@ from sessions_app.services import session as sessions
 from sessions_app.services.lease import LeaseLost
 from sessions_app.services.outcome import unfinished
 from sessions_app.states import SessionState
+from workers import crash
 from workers.host import machines
 from workers.host.drivers import driver
 from workers.host.identity import host_id, machines_directory, runtime_directory
@@ -58,6 +59,7 @@ def _boot(work: Work) -> None:
     work.keeper.check()
     machines.end_all(session.id, until_epoch=session.epoch)
     work.next_epoch(host_id=host_id(), pin_digest=pin.digest)
+    crash.reach("boot_claimed")
     machines_directory().mkdir(parents=True, exist_ok=True)
     runtime = runtime_directory(session.id, session.epoch)
     try:
@@ -66,6 +68,7 @@ def _boot(work: Work) -> None:
         raise StartFailed(
             f"The machine did not start: {error}", next_action="Delete the session with force=1 and create another."
         ) from error
+    crash.reach("booted")
     try:
         unpacked = workspace.fill(work, machine)
         with work.fenced():

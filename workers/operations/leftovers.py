@@ -1,19 +1,23 @@
 """Remove what nobody will come back for: machines of epochs that were left, what saves held whose operation has ended.
 
-First rule: what is not certainly ours is not touched. A directory that the database does not know is left alone and told.
+First rule: what is not certainly ours is not touched. A directory of a session that neither the database nor the service record knows is
+left alone and told. A host that was away while a session, or its whole account, was erased ends here what it still has of it.
 """
 
 import logging
 import shutil
+import time
 from pathlib import Path
 
-from sessions_app.models import Operation, Session
+from sessions_app.models import Operation, ServiceRecord, Session
 from sessions_app.states import OPERATION_ACTIVE, SessionState
-from workers.host import machines
+from workers.host import machines, turn
 from workers.host.identity import epoch_of, machines_directory, staging_directory
 from workers.operations.settle import busy
 
 log = logging.getLogger(__name__)
+#: No save takes so long: what one has left of an operation that was erased since is a guest's memory that nobody will come back for.
+STALE_SECONDS = 24 * 3600
 _WITHOUT_MACHINE = (SessionState.PARKED, SessionState.FAILED, SessionState.RECOVERY_REQUIRED, SessionState.DELETED)
 
 
@@ -31,17 +35,31 @@ def _sweep(directory: Path) -> None:
     if directory.parent == staging_directory():
         _sweep_staging(directory, owner)
         return
-    session, epoch = Session.objects.filter(id=owner).first(), epoch_of(directory)
-    if session is None or epoch is None:
-        log.warning("a runtime directory of no known session; not touched", extra={"directory": directory.name})
-    elif epoch < session.epoch or (session.runtime_state in _WITHOUT_MACHINE and not busy(session)):
-        machines.end(directory)
+    epoch = epoch_of(directory)
+    if epoch is None:
+        log.warning("a runtime directory whose name is not ours; not touched", extra={"directory": directory.name})
+        return
+    if not _is_left(owner, epoch):
+        return
+    with turn.alone(owner, wait_seconds=0) as mine:  # who works on the session may be starting a machine there, and is told soon
+        if mine:
+            machines.end(directory)
+
+
+def _is_left(session_id: str, epoch: int) -> bool:
+    session = Session.objects.filter(id=session_id).first()
+    if session is not None:
+        return epoch < session.epoch or (session.runtime_state in _WITHOUT_MACHINE and not busy(session))
+    erased = ServiceRecord.objects.filter(session_id=session_id, type="session.erased").exists()
+    if not erased:
+        log.warning("a runtime directory of no known session; not touched", extra={"session_id": session_id})
+    return erased
 
 
 def _sweep_staging(directory: Path, operation_id: str) -> None:
     """A successor removes what earlier attempts left; what the last attempt left has no successor. It is a guest's memory, in the clear."""
     operation = Operation.objects.filter(id=operation_id).first()
-    if operation is None:
-        log.warning("staging of no known operation; not touched", extra={"directory": directory.name})
-    elif operation.state not in OPERATION_ACTIVE:
+    if operation is None and time.time() - directory.stat().st_mtime < STALE_SECONDS:
+        log.warning("staging of no known operation; not touched before it is a day old", extra={"directory": directory.name})
+    elif operation is None or operation.state not in OPERATION_ACTIVE:
         shutil.rmtree(directory, ignore_errors=True)

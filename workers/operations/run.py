@@ -18,6 +18,7 @@ from sessions_app.services.database import drop_broken_connection
 from sessions_app.services.lease import Lease, LeaseLost
 from sessions_app.services.outcome import unfinished
 from sessions_app.states import OperationKind
+from workers.host import turn
 from workers.host.identity import host_id
 from workers.operations import boot, checkpoint, delete, execute, fork, restore, resume
 from workers.operations.cancelled import told
@@ -56,7 +57,7 @@ def run(operation_id: str) -> None:
 def _guarded(work: Work) -> None:
     kind, lease = work.operation.kind, work.lease
     try:
-        HANDLERS[kind](work)
+        _in_turn(work)
         log.info("operation ended", extra={"kind": kind, "attempt": lease.attempt})
     except LeaseLost:
         log.warning("lease lost, work left to its owner", extra={"kind": kind, "attempt": lease.attempt})
@@ -69,6 +70,18 @@ def _guarded(work: Work) -> None:
     except Exception:
         log.exception("operation failed unexpectedly", extra={"kind": kind})
         _end(leases.fail, lease, unfinished(kind, f"The {kind} failed inside KeepState."))
+
+
+def _in_turn(work: Work) -> None:
+    """A deletion clears away what others work on, and waits for them itself."""
+    kind = work.operation.kind
+    if kind == OperationKind.DELETE:
+        HANDLERS[kind](work)
+        return
+    with turn.joined(work.session.id) as mine:
+        if not mine:
+            raise LeaseLost(work.operation.id)
+        HANDLERS[kind](work)
 
 
 def _end(end: Callable[[Lease, ServiceError], None], lease: Lease, error: ServiceError) -> None:

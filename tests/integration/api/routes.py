@@ -20,6 +20,7 @@ BODIES: dict[str, Any] = {
     "session-restore": {"checkpoint_id": "ck_" + "0" * 24, "reason": "test", "expected_revision": 1, "epoch": 1},
     "session-exec": {"Cmd": "true"},
     "session-pause": {},
+    "session-deletion-plan": {},
     "session-resume-v2": {},
     "token-revoke": {},
     "operation-cancel": {},

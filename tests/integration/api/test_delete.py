@@ -1,10 +1,13 @@
 """DELETE /api/sessions/{id}: the guard, the force, and what is gone."""
 
 import pytest
+from django.db import transaction
 
 from sessions_app.models import Operation
+from sessions_app.services import lease as leases
+from sessions_app.services.lease import LeaseLost
 from sessions_app.states import SessionState
-from tests.support.api import Caller
+from tests.support.api import Caller, error_of
 from tests.support.fleet import Tenant, boot_asked, session_row
 from tests.support.worker import claim, work
 
@@ -47,13 +50,30 @@ def test_a_session_still_waiting_for_a_host_can_be_given_up(api: Caller, owner: 
     work(accepted.json()["data"]["operation_id"])
 
 
-def test_work_that_a_worker_has_begun_is_not_cancelled_by_a_delete(api: Caller, owner: Tenant) -> None:
+def test_work_that_a_worker_has_begun_is_ended_and_its_lease_is_void(api: Caller, owner: Tenant) -> None:
     boot = boot_asked(owner.account)
-    claim(boot)
-    refused = api("DELETE", f"/api/sessions/{boot.session_id}?force=1")
-    assert (refused.status_code, refused.json()["operation_id"]) == (409, boot.id)
+    lease = claim(boot)
+    accepted = api("DELETE", f"/api/sessions/{boot.session_id}?force=1")
+    assert accepted.status_code == 202
     boot.refresh_from_db()
-    assert boot.state == "running"
+    boot.session.refresh_from_db()
+    assert (boot.state, boot.session.runtime_state, boot.session.epoch) == ("cancelled", "deleting", 1)
+    with pytest.raises(LeaseLost), transaction.atomic():
+        leases.require(lease)
+
+
+def test_a_second_deletion_names_the_first(api: Caller, owner: Tenant) -> None:
+    session = session_row(owner.account)
+    first = api("DELETE", f"/api/sessions/{session.id}?force=1").json()["data"]["operation_id"]
+    again = api("DELETE", f"/api/sessions/{session.id}?force=1")
+    assert (again.status_code, again.json()["operation_id"]) == (409, first)
+
+
+def test_a_deletion_cannot_be_cancelled_even_before_a_worker_has_begun(api: Caller, owner: Tenant) -> None:
+    session = session_row(owner.account)
+    operation_id = api("DELETE", f"/api/sessions/{session.id}?force=1").json()["data"]["operation_id"]
+    refused = api("POST", f"/api/operations/{operation_id}/cancel")
+    assert (refused.status_code, error_of(refused)["code"]) == (409, "ks_not_cancellable")
 
 
 def test_a_deletion_that_was_given_up_can_be_asked_for_again(api: Caller, owner: Tenant) -> None:

@@ -3,6 +3,7 @@
 from sessions_app.models import Operation
 from sessions_app.services import lease as leases
 from sessions_app.services import session as sessions
+from sessions_app.services import session_deletion
 from sessions_app.services.operation import Asked
 from sessions_app.states import SessionState
 from tests.support import worker
@@ -91,7 +92,7 @@ def test_what_finishes_first_has_its_outcome(api: Caller, owner: Tenant) -> None
 
 
 def test_a_deletion_that_has_begun_says_that_it_cannot_be_cancelled(api: Caller, owner: Tenant) -> None:
-    operation = sessions.delete(session_row(owner.account), force=True, asked=Asked())
+    operation = session_deletion.ask(session_row(owner.account), force=True, asked=Asked())
     worker.claim(operation)
     refused = api("POST", f"/api/operations/{operation.id}/cancel")
     assert (refused.status_code, error_of(refused)["code"]) == (409, "ks_not_cancellable")

@@ -17,7 +17,7 @@ from checkpoints_app.services.import_ import import_
 from checkpoints_app.store import SecretKey
 from sessions_app.errors import Conflict, IntegrityFailed, Invalid, NotRestorable
 from sessions_app.models import Account, Session
-from sessions_app.services import session as sessions
+from sessions_app.services import session_deletion
 from sessions_app.services.operation import Asked
 from tests.integration.operations.world import World, damage, done, error_of, events, forget_cache, guest, scribble, store_directory
 from workers.models import HostPin
@@ -253,5 +253,5 @@ def test_an_import_into_an_account_that_is_not_there_is_refused(file: Path, tmp_
 
 def test_a_parked_import_can_be_deleted_before_it_ever_ran(world: World, file: Path, other: Account) -> None:
     session = take(other, file)
-    assert done(sessions.delete(session, force=False, asked=Asked())).state == "succeeded"
+    assert done(session_deletion.ask(session, force=False, asked=Asked())).state == "succeeded"
     assert not Pack.objects.filter(account=other).exists()

@@ -4,9 +4,9 @@ import pytest
 
 from sessions_app.errors import Conflict
 from sessions_app.models import Operation, Session
-from sessions_app.services import cancel
 from tests.integration.operations.world import World, done, live_machines, objects, runtime_directories, succeeded
 from tests.support.threads import at_once
+from workers.host import turn
 
 
 def test_of_two_resumes_at_once_one_is_done_and_the_other_names_it(world: World, session: Session) -> None:
@@ -27,8 +27,11 @@ def test_of_two_resumes_at_once_one_is_done_and_the_other_names_it(world: World,
 
 
 @pytest.mark.parametrize("step", ["resume_claimed", "images_ready", "loaded", "running", "greeted"])
-def test_a_session_that_is_deleted_during_a_late_resume_stays_deleted(world: World, session: Session, step: str) -> None:
-    """The resume's worker was given up for lost, and comes back after the deletion."""
+def test_a_session_that_is_deleted_during_a_late_resume_stays_deleted(
+    world: World, session: Session, step: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The resume's worker was given up for lost, and comes back after the deletion, which has waited for it in vain."""
+    monkeypatch.setattr(turn, "WAIT_SECONDS", 0)
     world.save(session, stop=True)
     operation = world.ask_resume(session)
 
@@ -41,21 +44,3 @@ def test_a_session_that_is_deleted_during_a_late_resume_stays_deleted(world: Wor
     session.refresh_from_db()
     assert (session.runtime_state, operation.state) == ("deleted", "failed")
     assert (live_machines(), runtime_directories(), objects()) == ([], [], {})
-
-
-def test_a_resume_that_is_in_the_way_of_a_deletion_is_named_and_can_be_cancelled(world: World, session: Session) -> None:
-    world.save(session, stop=True)
-    operation = world.ask_resume(session)
-    refused: list[Conflict] = []
-
-    def ask_to_delete_then_cancel() -> None:
-        with pytest.raises(Conflict) as busy:
-            world.ask_delete(session)
-        refused.append(busy.value)
-        cancel.cancel(operation)
-
-    world.at("images_ready", ask_to_delete_then_cancel)
-    done(operation)
-    assert refused[0].facts["operation_id"] == operation.id
-    world.delete(session)
-    assert live_machines() == []

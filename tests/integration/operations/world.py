@@ -17,6 +17,7 @@ from django.db.models.functions import Now
 from checkpoints_app.models import Checkpoint
 from sessions_app.models import Account, Operation, Session
 from sessions_app.services import session as sessions
+from sessions_app.services import session_deletion
 from sessions_app.services.operation import Asked
 from sessions_app.services.session import Wanted
 from tests.support.waiting import until_gone
@@ -60,7 +61,7 @@ class World:
         return sessions.execute(session, argv=list(argv), timeout_seconds=seconds, asked=Asked())
 
     def ask_delete(self, session: Session) -> Operation:
-        return sessions.delete(session, force=True, asked=Asked())
+        return session_deletion.ask(session, force=True, asked=Asked())
 
     # -- asking and doing
 

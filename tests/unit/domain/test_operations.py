@@ -7,6 +7,7 @@ from sessions_app.errors import Conflict, NotFound, WrongState
 from sessions_app.models import Operation, Session
 from sessions_app.services import operation as operations
 from sessions_app.services import session as sessions
+from sessions_app.services import session_deletion
 from sessions_app.services.operation import Asked
 from sessions_app.states import ALLOWED_FROM, EXCLUSIVE_KINDS, OperationKind, SessionState
 from tests.support.fleet import HOST, Tenant, boot_asked, session_row
@@ -42,7 +43,7 @@ def test_a_session_deleted_meanwhile_is_not_found(owner: Tenant) -> None:
     stale = session_row(owner.account, saved=True)
     Session.objects.filter(id=stale.id).update(runtime_state=SessionState.DELETED)
     with pytest.raises(NotFound):
-        sessions.delete(stale, force=True, asked=Asked())
+        session_deletion.ask(stale, force=True, asked=Asked())
 
 
 def test_a_running_sessions_resume_goes_to_its_own_host_which_can_see_whether_it_lives(owner: Tenant) -> None:

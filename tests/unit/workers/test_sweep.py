@@ -96,7 +96,7 @@ def test_work_that_waits_for_a_lost_host_does_not_keep_other_work_from_being_run
     monkeypatch.setattr(sweeping, "BATCH", 2)
     for _ in range(2):
         lost = session_row(owner.account, host_id="h-lost")
-        waiting = Operation.objects.create(account=owner.account, session=lost, kind="delete", queue="host.h-lost")
+        waiting = Operation.objects.create(account=owner.account, session=lost, kind="checkpoint", queue="host.h-lost")
         older(waiting, timedelta(days=1))
     older(operation, UNHEARD)
     sweep()
