@@ -79,6 +79,7 @@ class PlanKind(StrEnum):
     FORK = "fork"
     SESSION_DELETION = "session_deletion"
     ACCOUNT_DELETION = "account_deletion"
+    RETENTION = "retention"
 
 
 class DeliveryState(StrEnum):

@@ -7,6 +7,7 @@ from sessions_app.services.dispatch import (
     LIFECYCLE,
     OBSERVE_HOST,
     RECORD,
+    RETENTION,
     RUN_OPERATION,
     SAMPLES,
     STORE_ORPHANS,
@@ -101,3 +102,11 @@ def samples() -> None:
     from workers import turns
 
     turns.take("samples", sample.take)
+
+
+@shared_task(name=RETENTION)
+def retention() -> None:
+    from checkpoints_app.services import retention as retaining
+    from workers import turns
+
+    turns.take("retention", retaining.run_turn)

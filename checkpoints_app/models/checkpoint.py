@@ -31,6 +31,9 @@ class Checkpoint(models.Model):
     source_epoch = models.PositiveIntegerField()
     reason = models.CharField(max_length=200, blank=True)
     boundary = models.CharField(max_length=20, default="live")
+    name = models.CharField(max_length=48, blank=True)  # its owner's; a named one never expires
+    held_at = models.DateTimeField(null=True, blank=True)  # by an operator; a held one never expires
+    hold_reason = models.CharField(max_length=200, blank=True)
     event_watermark = models.PositiveBigIntegerField()
 
     manifest_id = models.CharField(max_length=64, blank=True)
@@ -51,6 +54,10 @@ class Checkpoint(models.Model):
         indexes = [
             models.Index(fields=["session", "-created_at", "-id"], name="checkpoint_of_session"),
             models.Index(fields=["-created_at", "-id"], name="checkpoint_newest"),
+            # what a retention policy chooses from: what it has erased stays as rows without content
+            models.Index(
+                fields=["session", "-created_at", "-id"], name="checkpoint_valid", condition=models.Q(state=CheckpointState.PUBLISHED)
+            ),
             # few are in any other state, and an operator looks for those
             models.Index(
                 fields=["state", "-created_at"], name="checkpoint_not_valid", condition=~models.Q(state=CheckpointState.PUBLISHED)

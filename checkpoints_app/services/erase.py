@@ -58,7 +58,7 @@ def finish(account_id: str, *, step: Step = no_step, limit: int | None = None, w
 def _erase(account_id: str, scope: "QuerySet[Checkpoint]", step: Step) -> dict[str, Any]:
     if any(model.objects.filter(account_id=account_id).exists() for model in (Pack, Manifest)):
         storage.require_present(account_id)  # or everything would be found gone in a store that is not mounted
-    _mark(scope)
+    mark(scope)
     step("marked")
     erasing = scope.filter(state=CheckpointState.ERASING)
     touched = _drop_pack_edges(erasing, step)
@@ -70,8 +70,10 @@ def _erase(account_id: str, scope: "QuerySet[Checkpoint]", step: Step) -> dict[s
     return {"state": "done", **done, "packs_shared": shared}
 
 
-def _mark(scope: "QuerySet[Checkpoint]") -> None:
-    """A commit of its own: a publication that holds packs waits for no lock of ours, and finds its row taken.
+def mark(scope: "QuerySet[Checkpoint]") -> None:
+    """From here on they are gone for whoever would use them; a session whose head is one of them has its newest other one as its head.
+
+    A commit of its own, or of whoever decides it: a publication that holds packs waits for no lock of ours, and finds its row taken.
 
     Locks as every service takes them: checkpoints by id, then sessions by id; neither of a strength that the key of a new row waits for.
     """

@@ -21,7 +21,7 @@ from checkpoints_app.store import Manifest as StoredManifest
 from checkpoints_app.store import PublishedPlan
 from checkpoints_app.store.bitmap import all_units, encode_units
 from sessions_app.models import Session
-from sessions_app.services import event
+from sessions_app.services import event, retention
 from sessions_app.services import stored as usage_of_store
 from sessions_app.services.lease import Lease, LeaseLost
 
@@ -111,6 +111,7 @@ def publish(checkpoint: Checkpoint, stored: Stored, lease: Lease, *, source: str
         source=source,
         subject=("checkpoint", checkpoint.id),
     )
+    retention.mark_due(checkpoint.session_id)
     usage_of_store.added(checkpoint.account_id, stored.stored_bytes)
 
 

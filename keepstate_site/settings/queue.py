@@ -69,6 +69,7 @@ def settings(redis_url: str, sweep_seconds: int) -> dict[str, Any]:
             "housekeeping": {"task": "workers.housekeeping", "schedule": 60.0, "options": {"queue": CONTROL, "expires": 60}},
             "store_upkeep": {"task": "workers.store_upkeep", "schedule": 60.0, "options": {"queue": CONTROL, "expires": 60}},
             "usage": {"task": "workers.usage", "schedule": 60.0, "options": {"queue": CONTROL, "expires": 60}},
+            "retention": {"task": "workers.retention", "schedule": 60.0, "options": {"queue": CONTROL, "expires": 60}},
             "record": {"task": "workers.record", "schedule": 3600.0, "options": {"queue": CONTROL, "expires": 3600}},
             "samples": {"task": "workers.samples", "schedule": 300.0, "options": {"queue": CONTROL, "expires": 300}},
             "store_orphans": {"task": "workers.store_orphans", "schedule": 6 * 3600.0, "options": {"queue": CONTROL, "expires": 3600}},

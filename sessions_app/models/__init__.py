@@ -6,6 +6,7 @@ from sessions_app.models.plan import Plan
 from sessions_app.models.policy import IdlePolicy, SavePolicy
 from sessions_app.models.record import ServiceRecord
 from sessions_app.models.request import RecordedRequest
+from sessions_app.models.retention import RetentionDue, RetentionPolicy
 from sessions_app.models.sample import Sample
 from sessions_app.models.session import Session
 from sessions_app.models.token import ApiToken
@@ -22,6 +23,8 @@ __all__ = [
     "Operation",
     "Plan",
     "RecordedRequest",
+    "RetentionDue",
+    "RetentionPolicy",
     "Sample",
     "SavePolicy",
     "ServiceRecord",

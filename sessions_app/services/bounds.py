@@ -1,6 +1,7 @@
 """What a request may ask for: every bound, with its check. Checks raise Invalid before anything is written."""
 
 import re
+from collections.abc import Mapping
 
 from sessions_app.errors import Invalid
 
@@ -26,6 +27,8 @@ IDLE_MINUTES = range(1, 24 * 60 + 1)
 DEFAULT_IDLE_MINUTES = 30
 WARNING_SECONDS = range(10, 3600 + 1)
 DEFAULT_WARNING_SECONDS = 60
+#: What a retention policy keeps at most of each kind: so many points, hours, days, weeks.
+RETENTION_KEEPS = range(1000 + 1)
 #: Shortest prefix of an id that names a session.
 PREFIX_LENGTH = 4
 #: Rows of one page: of sessions and checkpoints, and of events.
@@ -104,6 +107,23 @@ def require_idle(minutes: int, warning_seconds: int) -> None:
     if warning_seconds not in WARNING_SECONDS:
         first, last = WARNING_SECONDS.start, WARNING_SECONDS.stop - 1
         raise Invalid(f"A warning is given {first} to {last} seconds before a session is parked. Nothing was changed.")
+
+
+def require_retention(keeps: Mapping[str, int]) -> None:
+    for name, count in keeps.items():
+        if count not in RETENTION_KEEPS:
+            raise Invalid(f"{name} is a whole number from 0 to {RETENTION_KEEPS.stop - 1}. Nothing was changed.")
+    if not any(keeps.values()):
+        raise Invalid(
+            "A policy keeps something by its counts: one of them is at least 1. Nothing was changed.",
+            next_action="Set keep_last, keep_hourly, keep_daily or keep_weekly.",
+        )
+
+
+def require_checkpoint_name(name: str) -> None:
+    """Empty stands for no name."""
+    if name and not NAME.fullmatch(name):
+        raise Invalid("A name has 1 to 48 letters, digits, '-' or '_', and begins with a letter. Nothing was changed.")
 
 
 def require_command(argv: list[str], timeout_seconds: int) -> None:

@@ -27,6 +27,7 @@ SAMPLES = "workers.samples"
 WEBHOOKS = "workers.webhooks"
 HOUSEKEEPING = "workers.housekeeping"
 USAGE = "workers.usage"
+RETENTION = "workers.retention"
 RECORD = "workers.record"
 
 CONTROL_QUEUE = "control"
@@ -77,6 +78,11 @@ def ring_host(host_id: str) -> None:
 def ring_store_upkeep() -> None:
     """Ask for a turn of the store's upkeep now, once the caller's transaction is committed."""
     transaction.on_commit(partial(_send, STORE_UPKEEP, CONTROL_QUEUE), robust=True)
+
+
+def ring_retention() -> None:
+    """Ask for a turn of expiry and erasure now, once the caller's transaction is committed."""
+    transaction.on_commit(partial(_send, RETENTION, CONTROL_QUEUE), robust=True)
 
 
 def ring_store_orphans() -> None:

@@ -13,7 +13,7 @@ from sessions_app.models import Account, Plan, Session
 from sessions_app.states import PlanKind
 
 LIFE = timedelta(minutes=15)
-_PREFIXES = {PlanKind.FORK: "fplan", PlanKind.SESSION_DELETION: "dplan", PlanKind.ACCOUNT_DELETION: "aplan"}
+_PREFIXES = {PlanKind.FORK: "fplan", PlanKind.SESSION_DELETION: "dplan", PlanKind.ACCOUNT_DELETION: "aplan", PlanKind.RETENTION: "rplan"}
 _AGAIN = "Make a new plan, read it, then decide again."
 
 

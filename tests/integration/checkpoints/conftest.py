@@ -1,3 +1,4 @@
+from tests.support.fixtures import doorbells
 from tests.support.shelf_fixtures import shelf, store
 
-__all__ = ["shelf", "store"]
+__all__ = ["doorbells", "shelf", "store"]
