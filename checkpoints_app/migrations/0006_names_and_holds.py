@@ -8,7 +8,6 @@ class Migration(migrations.Migration):
 
     dependencies = [
         ('checkpoints_app', '0005_admin_lists'),
-        ('sessions_app', '0014_retention'),
     ]
 
     operations = [
