@@ -8,7 +8,7 @@ from django.db import migrations, models
 class Migration(migrations.Migration):
 
     dependencies = [
-        ('sessions_app', '0016_samples'),
+        ('sessions_app', '0018_history_rules'),
     ]
 
     operations = [
