@@ -15,9 +15,9 @@ STREAMS = 32
 _threads = ThreadPoolExecutor(STREAMS, thread_name_prefix="stream")
 
 
-def streamed(pieces: Iterator[bytes], *, status: int) -> StreamingHttpResponse:
+def streamed(pieces: Iterator[bytes], *, status: int, media_type: str = "application/octet-stream") -> StreamingHttpResponse:
     """What `pieces` raises ends the connection in the middle: the client has fewer bytes than it was promised, and can see that."""
-    return StreamingHttpResponse(_asynchronous(pieces), status=status, content_type="application/octet-stream")
+    return StreamingHttpResponse(_asynchronous(pieces), status=status, content_type=media_type)
 
 
 def _next(pieces: Iterator[bytes]) -> bytes | None:

@@ -25,6 +25,7 @@ from sessions_app.api.session_v2 import ResumeView as ResumeV2View
 from sessions_app.api.webhook import WebhookListView, WebhookSecretView, WebhookTestView, WebhookView
 from sessions_app.api.webhook_delivery import DeliveryListView, RedeliverView
 from sessions_app.api.workspace import WorkspacesView, WorkspaceView
+from sessions_app.api.workspace_download import WorkspaceDownloadView
 
 urlpatterns: list[URLPattern] = [
     path("api/whoami", WhoAmIView.as_view(), name="whoami"),
@@ -53,6 +54,7 @@ urlpatterns: list[URLPattern] = [
     path("api/v2/sessions/<str:session_id>/files", FileListView.as_view(), name="session-files"),
     path("api/v2/sessions/<str:session_id>/files/content", FileContentView.as_view(), name="session-file-content"),
     path("api/v2/sessions/<str:session_id>/files/download", FileDownloadView.as_view(), name="session-file-download"),
+    path("api/v2/sessions/<str:session_id>/workspace", WorkspaceDownloadView.as_view(), name="session-workspace"),
     path("api/v2/workspaces", WorkspacesView.as_view(), name="workspaces"),
     path("api/v2/workspaces/<str:workspace_id>", WorkspaceView.as_view(), name="workspace"),
     path("api/v2/sessions/<str:session_id>/console", ConsoleView.as_view(), name="session-console"),

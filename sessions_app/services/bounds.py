@@ -50,6 +50,8 @@ WORKSPACE_FILES = 10_000
 WORKSPACE_ENTRIES = 20_000
 WORKSPACE_PATH_BYTES = 1024
 WORKSPACE_DEPTH = 32
+#: Files and directories of a workspace that is downloaded; its bytes are bounded as a file's are.
+DOWNLOAD_ENTRIES = 20_000
 #: Archives of an account that wait for their session: how many, and their bytes as they are kept.
 WORKSPACES_WAITING = 16
 WORKSPACES_WAITING_BYTES = 256 * MIB

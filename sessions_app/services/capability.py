@@ -38,7 +38,11 @@ ROWS = [
     CapabilityRow("webhooks", "available", "Be told of session and checkpoint events, signed as Standard Webhooks has it."),
     CapabilityRow("session.meter", "unavailable", "A session's spent tokens and billed calls.", note=_LATER),
     CapabilityRow("session.attach", "available", "An interactive terminal: a WebSocket with resize, or the ks-attach upgrade."),
-    CapabilityRow("session.workspace", "available", "Begin a session with an uploaded archive, unpacked before it runs."),
+    CapabilityRow(
+        "session.workspace",
+        "available",
+        "Begin with an uploaded archive, unpacked before the session runs; download the workspace as a tar.",
+    ),
     CapabilityRow("session.files", "available", "List, read, download and write files of a running session's workspace."),
     CapabilityRow("api.v2.workspace", "unavailable", "Workspace records with agents and tasks.", note=_LATER),
     CapabilityRow("agent.workspace", "unavailable", "Agents in sessions.", note=_LATER),

@@ -45,14 +45,14 @@ class Stored:
 def listing(session: Session, path: str) -> tuple[str, str, Listing]:
     """(the workspace, the path as it was understood, at most FILE_ENTRIES entries)"""
     wanted = guest_path.checked(path)
-    files = _reach(session)
+    files = reach(session)
     return files.root, wanted, files.listing(wanted, bounds.FILE_ENTRIES)
 
 
 def content(session: Session, path: str, *, offset: int, count: int) -> tuple[str, Piece]:
     """Up to `count` (at most FILE_READ_BYTES) bytes from `offset`, as one state of the file. Raises Conflict if it changes meanwhile."""
     wanted = _readable(path)
-    files = _reach(session)
+    files = reach(session)
     first = _read(files, wanted, offset, min(count, files.piece_bytes))
     data = bytearray(first.data)
     while len(data) < min(count, max(0, first.size - offset)):
@@ -67,7 +67,7 @@ def download(session: Session, path: str, *, choose: Choose) -> Download:
     ends the iteration with an error before its last piece: what was received is then shorter than promised.
     """
     wanted = _readable(path)
-    files = _reach(session)
+    files = reach(session)
     facts = _read(files, wanted, 0, 0)
     if facts.size > bounds.DOWNLOAD_BYTES:
         raise TooLarge(
@@ -91,7 +91,7 @@ def write(
     directory, _, name = wanted.rpartition("/")
     if not name or name.startswith(TEMPORARY_PREFIX):
         raise Invalid("The path names no file that can be written. Nothing was written.", code="ks_path_refused")
-    files = _reach(session)
+    files = reach(session)
     target = Target(directory, name, TEMPORARY_PREFIX + secrets.token_hex(16), only_new)
     files.begin(target)
     try:
@@ -118,8 +118,14 @@ def _transfer(session: Session, files: GuestFiles, target: Target, chunks: Itera
         digest.update(piece)
         files.put(target, size, piece)
         size += len(piece)
-        told = _tell_use(session, told)
+        told = tell_use(session, told)
     return size, digest.hexdigest()
+
+
+def whole(session: Session, files: GuestFiles, path: str) -> tuple[Piece, Iterator[bytes]]:
+    """A file's facts, and its bytes as one state of it, while the caller takes them. Prerequisite: `path` was checked, `files` reached."""
+    facts = _read(files, path, 0, 0)
+    return facts, _pieces(session, files, path, facts, 0, facts.size)
 
 
 def _pieces(session: Session, files: GuestFiles, path: str, facts: Piece, start: int, stop: int) -> Iterator[bytes]:
@@ -132,10 +138,11 @@ def _pieces(session: Session, files: GuestFiles, path: str, facts: Piece, start:
         if whole and start == stop and digest.hexdigest() != facts.sha256:
             raise Conflict("The file's bytes are not those that the machine had hashed; it changed meanwhile.", code="ks_path_changed")
         yield data
-        told = _tell_use(session, told)
+        told = tell_use(session, told)
 
 
-def _reach(session: Session) -> GuestFiles:
+def reach(session: Session) -> GuestFiles:
+    """The files of the session's machine. Raises WrongState where it does not run, FleetUnavailable where it cannot be reached."""
     require_state(session, OperationKind.EXEC)
     activity.touch(session)
     give_back_connection()  # a transfer takes as long as the guest does
@@ -175,7 +182,8 @@ def _regular(chunks: Iterable[bytes], size: int) -> Iterator[bytes]:
         yield bytes(held)
 
 
-def _tell_use(session: Session, told: float) -> float:
+def tell_use(session: Session, told: float) -> float:
+    """A transfer goes on: told to the idle policy now and then. Takes and returns when that was last."""
     if time.monotonic() - told < activity.TELL_EVERY_SECONDS:
         return told
     activity.touch(session)

@@ -24,6 +24,33 @@ class Listing:
 
 
 @dataclass(frozen=True)
+class Node:
+    """An entry somewhere below a directory; as an `Entry`, but for its `path`, relative to that directory."""
+
+    path: str
+    exact: bool
+    type: str
+    size: int
+    mode: int
+    mtime: int
+
+
+@dataclass(frozen=True)
+class Tree:
+    nodes: list[Node]
+    total: int  # how many lie below the directory, as the guest counts
+
+
+@dataclass(frozen=True)
+class Small:
+    """A file that was read whole, beside others."""
+
+    mode: int
+    mtime: int
+    data: bytes
+
+
+@dataclass(frozen=True)
 class Piece:
     """`identity` is equal for two pieces only if nothing that the guest's kernel counts has changed in between (to the second)."""
 
@@ -64,6 +91,12 @@ class GuestFiles(Protocol):
     piece_bytes: int  # the most that `read` and `put` take at once
 
     def listing(self, path: str, limit: int) -> Listing: ...
+
+    def tree(self, path: str, first: int, limit: int) -> Tree:
+        """Of all that lies below a directory, at most `limit` entries from the `first`, in the order of their paths' bytes."""
+
+    def bundle(self, path: str, names: list[str], limit: int) -> list[Small]:
+        """These plain files below the directory, whole and in this order; `limit` bounds their bytes. At most a few hundred names."""
 
     def read(self, path: str, offset: int, count: int, *, hashed: bool = False) -> Piece: ...
 

@@ -6,7 +6,7 @@ from typing import Any
 
 from sessions_app.errors import GuestSilent
 from sessions_app.models import Session
-from sessions_app.services.guest_files import Entry, GuestFiles, Listing, Piece, Target, Written
+from sessions_app.services.guest_files import Entry, GuestFiles, Listing, Node, Piece, Small, Target, Tree, Written
 from workers.files.scripts import PIECE_BYTES, ROOT
 from workers.relay.client import ask
 
@@ -24,6 +24,19 @@ class RelayedFiles:
         _, blob = ask(self._session, "files.list", {"path": path, "limit": limit})
         found = json.loads(blob)
         return Listing(found["is_dir"], [Entry(**entry) for entry in found["entries"]], found["total"])
+
+    def tree(self, path: str, first: int, limit: int) -> Tree:
+        _, blob = ask(self._session, "files.tree", {"path": path, "first": first, "limit": limit})
+        found = json.loads(blob)
+        return Tree([Node(*node) for node in found["nodes"]], found["total"])
+
+    def bundle(self, path: str, names: list[str], limit: int) -> list[Small]:
+        header, blob = ask(self._session, "files.bundle", {"path": path, "limit": limit}, json.dumps(names).encode())
+        small, start = [], 0
+        for mode, mtime, size in header["files"]:
+            small.append(Small(mode, mtime, blob[start : start + size]))
+            start += size
+        return small
 
     def read(self, path: str, offset: int, count: int, *, hashed: bool = False) -> Piece:
         header, data = ask(self._session, "files.read", {"path": path, "offset": offset, "count": count, "hashed": hashed})

@@ -6,11 +6,13 @@ from dataclasses import asdict
 from typing import Any
 
 from sessions_app.services.guest_files import Target
-from workers.files import listing, reading, scripts, writing
+from workers.files import listing, reading, scripts, tree, writing
 from workers.machine.script import RunsScripts
 
 Answer = tuple[dict[str, Any], bytes]
 ENTRIES = range(1, 2000 + 1)
+LARGEST_TREE = 1 << 30
+BUNDLE_BYTES = 1 << 20
 LARGEST_FILE = 1 << 50
 
 
@@ -24,6 +26,20 @@ def _read(machine: RunsScripts, asked: Mapping[str, Any], blob: bytes) -> Answer
     offset = _number(asked, "offset", range(LARGEST_FILE))
     piece = reading.read_piece(machine, _text(asked, "path"), offset, count, hashed=asked.get("hashed") is True)
     return {name: value for name, value in vars(piece).items() if name != "data"}, piece.data
+
+
+def _tree(machine: RunsScripts, asked: Mapping[str, Any], blob: bytes) -> Answer:
+    found = tree.tree(machine, _text(asked, "path"), _number(asked, "first", range(LARGEST_TREE)), _number(asked, "limit", ENTRIES))
+    rows = [list(vars(node).values()) for node in found.nodes]
+    return {}, json.dumps({"nodes": rows, "total": found.total}, ensure_ascii=False).encode()
+
+
+def _bundle(machine: RunsScripts, asked: Mapping[str, Any], blob: bytes) -> Answer:
+    names = json.loads(blob)
+    if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
+        raise ValueError("blob")
+    found = tree.bundle(machine, _text(asked, "path"), names, _number(asked, "limit", range(1, BUNDLE_BYTES + 1)))
+    return {"files": [[one.mode, one.mtime, len(one.data)] for one in found]}, b"".join(one.data for one in found)
 
 
 def _begin(machine: RunsScripts, asked: Mapping[str, Any], blob: bytes) -> Answer:
@@ -52,6 +68,8 @@ def _abort(machine: RunsScripts, asked: Mapping[str, Any], blob: bytes) -> Answe
 VERBS: Mapping[str, Callable[[RunsScripts, Mapping[str, Any], bytes], Answer]] = {
     "files.list": _list,
     "files.read": _read,
+    "files.tree": _tree,
+    "files.bundle": _bundle,
     "files.begin": _begin,
     "files.put": _put,
     "files.commit": _commit,

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sessions_app.services.guest_files import Target
-from workers.files import listing, reading, writing
+from workers.files import listing, reading, tree, writing
 from workers.files.refusal import FileRefused
 from workers.machine.script import Line, ScriptResult
 
@@ -103,3 +103,41 @@ def test_a_transfer_writes_to_a_temporary_file_of_its_own_form_only():
 def test_an_end_of_a_transfer_that_makes_no_sense_is_no_success():
     with pytest.raises(FileRefused):
         writing.commit(Guest(b"done"), TARGET, 1, "a" * 64, None)
+
+
+TWO = b"1 2 5 5 81a4\n2 1 5 5 81ed\n"
+
+
+def test_files_of_a_bundle_are_cut_where_the_guest_says_and_it_says_it_twice():
+    found = tree.bundle(Guest(TWO + b"abc" + TWO), "d", ["a", "b"], 100)
+    assert [(one.mode, one.data) for one in found] == [(0o644, b"ab"), (0o755, b"c")]
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        b"",
+        TWO,
+        TWO + b"abcd" + TWO,
+        TWO + b"ab" + TWO,
+        TWO + b"abc" + TWO.replace(b"5 5", b"5 6"),
+        TWO + b"abc" + TWO + b"more",
+        TWO.replace(b"81a4", b"a1ff") + b"abc" + TWO.replace(b"81a4", b"a1ff"),
+        TWO.replace(b" 2 ", b" 999 ") + b"abc",
+    ],
+)
+def test_a_bundle_that_changed_or_makes_no_sense_is_refused(answer):
+    with pytest.raises(FileRefused):
+        tree.bundle(Guest(answer), "d", ["a", "b"], 100)
+
+
+@given(
+    st.lists(st.sampled_from([TWO, b"abc", b"tree 2\n", b"81a4 3 5 ./a/b//\n", b"//\n", b"\n", b"x"])).map(b"".join)
+    | st.binary(max_size=200)
+)
+def test_any_answer_about_a_tree_or_a_bundle_is_a_refusal_or_within_the_limit(answer):
+    for ask in (lambda: tree.tree(Guest(answer), "d", 0, 2).nodes, lambda: tree.bundle(Guest(answer), "d", ["a", "b"], 100)):
+        try:
+            assert len(ask()) <= 2
+        except FileRefused:
+            pass
