@@ -1,5 +1,6 @@
 """The web process: uvicorn on a socket that the supervisor has bound and passed on. `python -m keepstate_site.serve FD`."""
 
+import os
 import socket
 import sys
 from typing import Any
@@ -35,7 +36,12 @@ class Server(uvicorn.Server):
 
 
 def main(descriptor: int) -> None:
-    config = uvicorn.Config("keepstate_site.asgi:application", **OPTIONS)
+    os.environ.setdefault("DJANGO_SETTINGS_MODULE", "keepstate_site.settings")
+    from django.conf import settings
+
+    # Whoever connects could send a proxy's headers himself, and be another address at each request: they count only where a proxy is known.
+    proxied = settings.SECURE_PROXY_SSL_HEADER is not None
+    config = uvicorn.Config("keepstate_site.asgi:application", proxy_headers=proxied, **OPTIONS)
     Server(config).run(sockets=[socket.socket(fileno=descriptor)])
 
 

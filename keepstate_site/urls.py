@@ -19,6 +19,7 @@ urlpatterns = [
     path("admin/", admin.site.urls),
     path("api/schema", SpectacularAPIView.as_view(), name="schema"),
     path("api/docs", SpectacularSwaggerSplitView.as_view(), name="api-docs"),
+    path("", include("keepstate_site.sign_in.urls")),
     path("", include("sessions_app.api.urls")),
     path("", include("checkpoints_app.api.urls")),
     *catch_all,  # last: what no app serves under /api

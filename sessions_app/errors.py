@@ -4,7 +4,8 @@
       NotFound  NotServed  Unauthenticated  Forbidden  Invalid  TooLarge  NotJson  WrongMethod  ClientTooOld
       Conflict  Cancelled  StillVerifying  WrongState  NoCheckpoint  NotRestorable  StackIncompatible  RecoveryRequired  RestoreScope
       IntegrityFailed
-      PathExists  RangeRefused  UpgradeRequired
+      PathExists  RangeRefused  UpgradeRequired  Throttled
+      AuthorizationPending  SlowDown  AccessDenied  ExpiredCode
       FleetUnavailable  Unavailable  SaveFailed  StartFailed  GuestSilent  MachineLost  Internal
 
 The text says what happened and what did not; `next_action` says what to do; `facts` are extra fields of the answer.
@@ -16,17 +17,28 @@ from typing import Any, ClassVar
 
 class ServiceError(Exception):
     """`code` is the stable word of the contract, `status` the HTTP status; raised by services, rendered by the API and kept on
-    operations.
+    operations. `retry_after_seconds`: when asking again may help, told as Retry-After; None where that is not known.
     """
 
     code: ClassVar[str] = "ks_internal"
     status: ClassVar[int] = 500
+    retry_after_seconds: int | None = None
 
-    def __init__(self, message: str, *, next_action: str = "", facts: Mapping[str, Any] | None = None, code: str | None = None):
+    def __init__(
+        self,
+        message: str,
+        *,
+        next_action: str = "",
+        facts: Mapping[str, Any] | None = None,
+        code: str | None = None,
+        retry_after_seconds: int | None = None,
+    ):
         super().__init__(message)
         self.message = message
         self.next_action = next_action
         self.facts = dict(facts or {})
+        if retry_after_seconds is not None:
+            self.retry_after_seconds = self.facts["retry_after_seconds"] = retry_after_seconds
         self.word = code or self.code
 
     def as_dict(self) -> dict[str, Any]:
@@ -137,6 +149,7 @@ class Unavailable(ServiceError):
     """The service's own database does not answer: whether a mutation happened is not known."""
 
     code, status = "ks_unavailable", 503
+    retry_after_seconds = 2
 
 
 class TooManyStreams(ServiceError):
@@ -161,6 +174,36 @@ class RangeRefused(ServiceError):
     """The range of bytes lies outside of the file."""
 
     code, status = "ks_range_not_satisfiable", 416
+
+
+class Throttled(ServiceError):
+    """More requests than this caller's rate takes; nothing was done."""
+
+    code, status = "ks_throttled", 429
+
+
+class AuthorizationPending(ServiceError):
+    """Nobody has decided yet on the sign-in that a terminal began."""
+
+    code, status = "ks_authorization_pending", 428
+
+
+class SlowDown(ServiceError):
+    """The terminal asks more often than it was told to."""
+
+    code, status = "ks_slow_down", 429
+
+
+class AccessDenied(ServiceError):
+    """The sign-in was denied, or whoever approved it may not do so any more."""
+
+    code, status = "ks_access_denied", 403
+
+
+class ExpiredCode(ServiceError):
+    """A code of a sign-in that is not known, is over, or was used."""
+
+    code, status = "ks_expired_token", 400
 
 
 class SaveFailed(ServiceError):

@@ -90,6 +90,26 @@ class DeliveryState(StrEnum):
     GIVEN_UP = "given_up"
 
 
+class DeviceGrantState(StrEnum):
+    """A sign-in that a terminal has begun and a person decides on in a browser. It ends for everybody when its time is over."""
+
+    PENDING = "pending"
+    APPROVED = "approved"
+    DENIED = "denied"
+    CONSUMED = "consumed"  # its one token was handed out
+
+
+_D = DeviceGrantState
+
+DEVICE_GRANT_TRANSITIONS: Mapping[DeviceGrantState, frozenset[DeviceGrantState]] = {
+    _D.PENDING: frozenset({_D.APPROVED, _D.DENIED}),
+    # between the approval and the poll that takes the token the user may have lost what he approved with
+    _D.APPROVED: frozenset({_D.CONSUMED, _D.DENIED}),
+    _D.DENIED: frozenset(),
+    _D.CONSUMED: frozenset(),
+}
+
+
 class RecordKind(StrEnum):
     """What a line of the service record tells of."""
 

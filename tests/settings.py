@@ -12,3 +12,4 @@ from keepstate_site.settings import MIDDLEWARE, STORAGES
 STORAGES["staticfiles"] = {"BACKEND": "django.contrib.staticfiles.storage.StaticFilesStorage"}
 MIDDLEWARE = [name for name in MIDDLEWARE if "whitenoise" not in name]  # it serves collected files, of which tests have none
 PASSWORD_HASHERS = ["django.contrib.auth.hashers.MD5PasswordHasher"]  # quick, for throw-away users
+KEEPSTATE_RATE_TOKEN = KEEPSTATE_RATE_ACCOUNT = KEEPSTATE_RATE_ADDRESS = 0  # most tests have no Redis; those of the rates set their own

@@ -7,8 +7,9 @@ from urllib.parse import urlsplit
 from django.conf import settings
 from django.http.request import split_domain_port, validate_host
 
-from sessions_app.api import pages
-from sessions_app.errors import Forbidden, Invalid, Unauthenticated
+from sessions_app.api import address, pages
+from sessions_app.api.auth import admitted
+from sessions_app.errors import Forbidden, Invalid
 from sessions_app.models import ApiToken, Session
 from sessions_app.roles import Scope
 from sessions_app.services import session as sessions
@@ -33,11 +34,13 @@ class Visit:
     scope: Scope  # what the token must allow for as long as the visit lasts
 
 
-def admit(session_id: str, headers: Mapping[str, str], query: Mapping[str, str], subprotocols: Iterable[str], *, secure: bool) -> Visit:
-    """`headers` by lower-case name. Raises ServiceError; then nothing was opened, and nothing in the session has changed."""
+def admit(
+    session_id: str, headers: Mapping[str, str], query: Mapping[str, str], subprotocols: Iterable[str], *, secure: bool, client: str
+) -> Visit:
+    """`headers` by lower-case name, `client` is its address. Raises ServiceError; then nothing was opened, nothing has changed."""
     _require_place(headers, secure)
     plain = _bearer(headers, subprotocols)
-    token = tokens.authenticate(plain)
+    token = admitted(plain, address.place(client))
     view = pages.flag(query, "view")
     scope = Scope.SESSIONS_READ if view else Scope.SESSIONS_WRITE
     tokens.require(token, scope)
@@ -53,6 +56,11 @@ def is_secure(encrypted: bool, headers: Mapping[str, str]) -> bool:
     proxy = settings.SECURE_PROXY_SSL_HEADER
     name = proxy[0].removeprefix("HTTP_").replace("_", "-").lower() if proxy else ""
     return encrypted or bool(proxy and headers.get(name) == proxy[1])
+
+
+def forwarded_for(headers: Mapping[str, str]) -> str:
+    """The client's address as the proxy in front says it; empty where no proxy is known, for then a client may say what it likes."""
+    return headers.get("x-forwarded-for", "").rpartition(",")[2].strip() if settings.SECURE_PROXY_SSL_HEADER else ""
 
 
 def _require_place(headers: Mapping[str, str], secure: bool) -> None:
@@ -74,4 +82,4 @@ def _bearer(headers: Mapping[str, str], subprotocols: Iterable[str]) -> str:
     for offered in subprotocols:
         if offered.startswith(BEARER_SUBPROTOCOL):
             return offered.removeprefix(BEARER_SUBPROTOCOL)
-    raise Unauthenticated("No token was sent.", next_action="Send the header Authorization: Bearer <token>.")
+    return ""

@@ -14,7 +14,7 @@ from http import HTTPStatus
 from typing import Any
 from urllib.parse import parse_qsl, unquote, urlsplit
 
-from keepstate_site.console.admission import Visit, admit, is_secure
+from keepstate_site.console.admission import Visit, admit, forwarded_for, is_secure
 from keepstate_site.console.bridge import CONSOLES, SLOW, bridge
 from keepstate_site.console.link import open_terminal
 from keepstate_site.console.threads import in_thread
@@ -63,15 +63,15 @@ class Wire:
 
 
 async def attach(
-    target: str, headers: Mapping[str, str], reader: asyncio.StreamReader, writer: asyncio.StreamWriter, *, encrypted: bool
+    target: str, headers: Mapping[str, str], reader: asyncio.StreamReader, writer: asyncio.StreamWriter, *, encrypted: bool, peer: str
 ) -> None:
-    """Serve one request for the upgrade, and close the connection."""
+    """Serve one request for the upgrade, and close the connection. `peer` is the address of its other end."""
     try:
         try:
             if _places.locked():
                 raise FleetUnavailable("This process has as many consoles open as it takes. Nothing was opened.")
             async with _places:
-                visit = await in_thread(_admitted, target, headers, encrypted)
+                visit = await in_thread(_admitted, target, headers, encrypted, peer)
                 link = await open_terminal(visit)
                 _keep_alive(writer)
                 writer.write(SWITCHED)
@@ -86,12 +86,13 @@ async def attach(
         writer.close()
 
 
-def _admitted(target: str, headers: Mapping[str, str], encrypted: bool) -> Visit:
+def _admitted(target: str, headers: Mapping[str, str], encrypted: bool, peer: str) -> Visit:
     parts = urlsplit(target)
     found = PATH.fullmatch(unquote(parts.path))
     if found is None:
         raise NotServed("This route has no upgrade ks-attach. Nothing was opened.", next_action="See the routes at /api/docs.")
-    return admit(found[1], headers, dict(parse_qsl(parts.query)), (), secure=is_secure(encrypted, headers))
+    client = forwarded_for(headers) or peer
+    return admit(found[1], headers, dict(parse_qsl(parts.query)), (), secure=is_secure(encrypted, headers), client=client)
 
 
 def _refusal(error: ServiceError) -> bytes:

@@ -46,7 +46,9 @@ class ConsoleProtocol(HttpToolsProtocol):
         if rest:
             reader.feed_data(rest)
         headers = {name.decode("latin-1").lower(): value.decode("latin-1") for name, value in self.headers}
-        task = self.loop.create_task(attach(self.url.decode("latin-1"), headers, reader, writer, encrypted=self.scheme == "https"))
+        peer = self.client[0] if self.client else ""
+        visit = attach(self.url.decode("latin-1"), headers, reader, writer, encrypted=self.scheme == "https", peer=peer)
+        task = self.loop.create_task(visit)
         task.add_done_callback(self.tasks.discard)
         self.tasks.add(task)
 

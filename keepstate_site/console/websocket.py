@@ -86,7 +86,8 @@ def _admitted(scope: WebSocketScope) -> Visit:
     if found is None:
         raise NotServed("This service has no such WebSocket. Nothing was opened.", next_action="See the routes at /api/docs.")
     query = dict(parse_qsl(scope["query_string"].decode("latin-1")))
-    return admit(found[1], headers, query, scope["subprotocols"], secure=is_secure(scope["scheme"] == "wss", headers))
+    secure, client = is_secure(scope["scheme"] == "wss", headers), scope.get("client")
+    return admit(found[1], headers, query, scope["subprotocols"], secure=secure, client=client[0] if client else "")
 
 
 async def _refuse(send: ASGISendCallable, error: ServiceError) -> None:

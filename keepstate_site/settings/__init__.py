@@ -4,7 +4,7 @@ and is safe by default: no secret in the code, DEBUG off, loopback only, one loc
 from pathlib import Path
 
 from keepstate_site.settings import environment as env
-from keepstate_site.settings import isolation, logs, queue, security
+from keepstate_site.settings import isolation, logs, queue, security, sign_in
 from keepstate_site.settings.admin import UNFOLD  # noqa: F401  a setting of django-unfold
 from keepstate_site.settings.database import database
 from keepstate_site.settings.store import checkpoint_storage
@@ -32,6 +32,10 @@ KEEPSTATE_SCRUB_MIB = env.number("KEEPSTATE_SCRUB_MIB", 256, low=1, high=1_000_0
 KEEPSTATE_WEBHOOK_NETWORKS = env.networks("KEEPSTATE_WEBHOOK_NETWORKS")  # private networks that webhooks may go to all the same
 KEEPSTATE_RECORD_DAYS = env.number("KEEPSTATE_RECORD_DAYS", 400, low=1, high=36_500)  # the service record's own retention
 KEEPSTATE_METRICS_TOKEN = env.text("KEEPSTATE_METRICS_TOKEN")  # who shows it may read /metrics; empty: this machine alone
+KEEPSTATE_TOKEN_DAYS = env.number("KEEPSTATE_TOKEN_DAYS", 90, low=1, high=3650)  # the life of a token unless another is asked for
+KEEPSTATE_RATE_TOKEN = env.number("KEEPSTATE_RATE_TOKEN", 1200, low=0, high=10**9)  # requests of a token in a minute; 0: no bound
+KEEPSTATE_RATE_ACCOUNT = env.number("KEEPSTATE_RATE_ACCOUNT", 6000, low=0, high=10**9)  # of all tokens of an account
+KEEPSTATE_RATE_ADDRESS = env.number("KEEPSTATE_RATE_ADDRESS", 240, low=0, high=10**9)  # without a token or with a wrong one
 
 SECRET_KEY = env.secret("KEEPSTATE_SECRET_KEY", KEEPSTATE_SECRETS / "secret_key")
 DEBUG = env.flag("KEEPSTATE_DEBUG")
@@ -47,6 +51,7 @@ INSTALLED_APPS = [
     "rest_framework",
     "drf_spectacular",
     "drf_spectacular_sidecar",
+    "axes",
     "sessions_app",
     "checkpoints_app",
     "workers",
@@ -64,6 +69,7 @@ MIDDLEWARE = [
     "django.contrib.auth.middleware.AuthenticationMiddleware",
     "django.contrib.messages.middleware.MessageMiddleware",
     "django.middleware.clickjacking.XFrameOptionsMiddleware",
+    "axes.middleware.AxesMiddleware",  # last: it turns a refused sign-in into the page that says so
 ]
 ROOT_URLCONF = "keepstate_site.urls"
 ASGI_APPLICATION = "keepstate_site.asgi.application"
@@ -110,6 +116,12 @@ ALLOWED_HOSTS = env.words("KEEPSTATE_ALLOWED_HOSTS", "127.0.0.1 localhost [::1]"
 CSRF_TRUSTED_ORIGINS = env.words("KEEPSTATE_TRUSTED_ORIGINS")
 KEEPSTATE_TLS = env.flag("KEEPSTATE_TLS")
 globals().update(security.settings(tls=KEEPSTATE_TLS, behind_proxy=env.flag("KEEPSTATE_BEHIND_TLS_PROXY")))
+globals().update(
+    sign_in.settings(
+        failures=env.number("KEEPSTATE_LOGIN_FAILURES", 5, low=1, high=1000),
+        lock_minutes=env.number("KEEPSTATE_LOGIN_LOCK_MINUTES", 15, low=1, high=100_000),
+    )
+)
 DATA_UPLOAD_MAX_MEMORY_SIZE = 2 * 1024 * 1024
 
 LOGGING_CONFIG = None

@@ -1,4 +1,4 @@
-"""Who calls, and the end of a token."""
+"""Who calls."""
 
 from typing import Any
 
@@ -7,11 +7,9 @@ from rest_framework import serializers
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from sessions_app.api import body, idempotency
 from sessions_app.api.auth import ANY_TOKEN
-from sessions_app.api.schema import KEY, errors
+from sessions_app.api.schema import errors
 from sessions_app.api.view import ApiView
-from sessions_app.services import token as tokens
 
 
 class WhoAmI(serializers.Serializer[Any]):
@@ -23,11 +21,6 @@ class WhoAmI(serializers.Serializer[Any]):
     user = serializers.CharField(allow_null=True, help_text="The name of the token's user; null for a token that a command made.")
     expires_at = serializers.DateTimeField(allow_null=True)
     cohort_state = serializers.CharField(allow_null=True)
-
-
-class Revoked(serializers.Serializer[Any]):
-    revoked = serializers.BooleanField()
-    token_id = serializers.CharField()
 
 
 class WhoAmIView(ApiView):
@@ -49,21 +42,3 @@ class WhoAmIView(ApiView):
             "cohort_state": None,
         }
         return self.answer(WhoAmI(words).data)
-
-
-class RevokeView(ApiView):
-    needs = ANY_TOKEN
-
-    @extend_schema(
-        operation_id="token_revoke",
-        tags=["account"],
-        summary="Revoke the token that this request carries",
-        request=None,
-        parameters=[KEY],
-        responses={200: Revoked, **errors(400, 401, 403, v2=False)},
-    )
-    def post(self, request: Request) -> Response:
-        idempotency.key(request)
-        body.checked(body.Body, body.read(request))
-        tokens.revoke(self.token)
-        return self.answer({"revoked": True, "token_id": self.token.id})

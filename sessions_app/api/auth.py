@@ -7,11 +7,14 @@ from drf_spectacular.extensions import OpenApiAuthenticationExtension
 from rest_framework.authentication import BaseAuthentication
 from rest_framework.permissions import SAFE_METHODS, BasePermission
 from rest_framework.request import Request
+from rest_framework.throttling import BaseThrottle
 from rest_framework.views import APIView
 
+from sessions_app.api import address
 from sessions_app.errors import Unauthenticated
 from sessions_app.models import Account, ApiToken
 from sessions_app.roles import Scope
+from sessions_app.services import throttle
 from sessions_app.services import token as tokens
 
 
@@ -40,14 +43,35 @@ class Caller:
         self.account: Account = token.account
 
 
-class BearerAuthentication(BaseAuthentication):
-    def authenticate(self, request: Request) -> tuple[Caller, ApiToken]:
-        """Raises Unauthenticated for a missing, malformed, unknown, expired or revoked token."""
-        kind, _, plain = request.headers.get("Authorization", "").partition(" ")
-        plain = plain.strip()
-        if kind.lower() != "bearer" or not plain:
+def admitted(plain: str, place: str) -> ApiToken:
+    """The live token of that text, within its rates; whoever has none asks no oftener than his place may.
+
+    A place that sends wrong tokens does not lock out those who send right ones from it. Raises Unauthenticated or Throttled.
+    """
+    try:
+        if not plain:
             raise Unauthenticated("No token was sent.", next_action="Send the header Authorization: Bearer <token>.")
         token = tokens.authenticate(plain)
+    except Unauthenticated:
+        throttle.require(throttle.of_address(place))
+        raise
+    throttle.require(throttle.of_token(token))
+    return token
+
+
+class PerAddress(BaseThrottle):
+    """For routes that take no token."""
+
+    def allow_request(self, request: Request, view: APIView) -> bool:
+        throttle.require(throttle.of_address(address.bucket(request)))
+        return True
+
+
+class BearerAuthentication(BaseAuthentication):
+    def authenticate(self, request: Request) -> tuple[Caller, ApiToken]:
+        """Raises Unauthenticated for a missing, malformed, unknown, expired or revoked token, Throttled for too many requests."""
+        kind, _, plain = request.headers.get("Authorization", "").partition(" ")
+        token = admitted(plain.strip() if kind.lower() == "bearer" else "", address.bucket(request))
         structlog.contextvars.bind_contextvars(account_id=token.account_id)
         return Caller(token), token
 

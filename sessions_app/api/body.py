@@ -1,9 +1,10 @@
-"""The body of a request: bounded, strictly JSON, and with no field that its route does not know."""
+"""The body of a request: bounded, strictly JSON (or, where a route takes it, a form), and with no field that its route does not know."""
 
 import difflib
 import json
 from collections.abc import Mapping
 from typing import Any, TypeVar
+from urllib.parse import parse_qsl
 
 from django.http.request import UnreadablePostError
 from rest_framework import serializers
@@ -14,6 +15,7 @@ from sessions_app.services.bounds import BODY_BYTES
 
 S = TypeVar("S", bound="Body")
 _SHOWN = 60
+_FORM_FIELDS = 20
 
 
 class Body(serializers.Serializer[Any]):
@@ -33,8 +35,10 @@ class Body(serializers.Serializer[Any]):
         return f"is not a field of this request{f'; did you mean {alike[near[0]]}?' if near else ''}"
 
 
-def read(request: Request) -> Any:
-    """What the body says, {} for none. Read from the stream itself: a body without a Content-Length is neither unbounded nor overlooked."""
+def read(request: Request, *, forms: bool = False) -> Any:
+    """What the body says, {} for none; with `forms` also of a form, as text. Read from the stream itself: a body without a Content-Length
+    is neither unbounded nor overlooked.
+    """
     try:
         raw = request._request.read(BODY_BYTES + 1)
     except UnreadablePostError as error:
@@ -43,7 +47,10 @@ def read(request: Request) -> Any:
         raise TooLarge(f"A body has at most {BODY_BYTES} bytes. Nothing was done.")
     if not raw.strip():
         return {}
-    if request.content_type.partition(";")[0].strip().lower() != "application/json":
+    kind = request.content_type.partition(";")[0].strip().lower()
+    if forms and kind == "application/x-www-form-urlencoded":
+        return _form(raw)
+    if kind != "application/json":
         raise NotJson("The body must be JSON. Nothing was done.", next_action="Send it with Content-Type: application/json.")
     try:
         data = json.loads(raw.decode("utf-8"), object_pairs_hook=_unique, parse_constant=_refuse_constant)
@@ -51,6 +58,14 @@ def read(request: Request) -> Any:
     except (ValueError, RecursionError) as error:
         raise Invalid("The body is not valid JSON. Nothing was done.", facts={"detail": _detail(error)}) from error
     return data
+
+
+def _form(raw: bytes) -> dict[str, str]:
+    try:
+        pairs = parse_qsl(raw.decode("ascii"), keep_blank_values=True, strict_parsing=True, errors="strict", max_num_fields=_FORM_FIELDS)
+        return _unique(list(pairs))
+    except ValueError as error:
+        raise Invalid("The body is not a valid form. Nothing was done.") from error
 
 
 def checked(kind: type[S], data: Any) -> dict[str, Any]:

@@ -7,7 +7,7 @@ from rest_framework import serializers
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from sessions_app.api.auth import ANY_TOKEN
+from sessions_app.api.auth import ANY_TOKEN, PerAddress
 from sessions_app.api.envelope import Shape
 from sessions_app.api.schema import enveloped, errors
 from sessions_app.api.view import ApiView
@@ -61,13 +61,14 @@ class PublicCapabilitiesView(ApiView):
     shape = Shape.V2
     authentication_classes = ()
     permission_classes = ()
+    throttle_classes = (PerAddress,)
 
     @extend_schema(
         operation_id="capabilities_public",
         tags=["discovery"],
         summary="The same document without a token",
         auth=[],
-        responses={200: enveloped(CapabilityDocument)},
+        responses={200: enveloped(CapabilityDocument), **errors(426, 429)},
     )
     def get(self, request: Request) -> Response:
         return self.answer(CapabilityDocument(capability.document()).data)

@@ -26,8 +26,8 @@ def handle(error: Exception, context: dict[str, Any]) -> Response:
         headers["WWW-Authenticate"] = _CHALLENGE
     if isinstance(error, MethodNotAllowed):
         headers["Allow"] = ", ".join(view.allowed_methods)
-    if isinstance(refused, Unavailable):
-        headers["Retry-After"] = "2"
+    if refused.retry_after_seconds is not None:
+        headers["Retry-After"] = str(refused.retry_after_seconds)
     return Response(failure(getattr(view, "shape", Shape.PLAIN), refused.as_dict()), status=refused.status, headers=headers)
 
 

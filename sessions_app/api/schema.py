@@ -19,6 +19,7 @@ MEANINGS = {
     416: "The range lies outside of the file",
     422: "Stored content is not what was saved; refused",
     426: "The client speaks too old a protocol; nothing was done",
+    428: "Nobody has decided yet",
     429: "Too many requests; nothing was done, and Retry-After says when to ask again",
     500: "The work failed; the message says what is intact",
     503: "No host or database can serve it now",

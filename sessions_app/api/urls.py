@@ -2,10 +2,11 @@
 
 from django.urls import URLPattern, path, re_path
 
-from sessions_app.api.account import RevokeView, WhoAmIView
+from sessions_app.api.account import WhoAmIView
 from sessions_app.api.cancel import OperationCancelView
 from sessions_app.api.capabilities import CapabilitiesView, PublicCapabilitiesView
 from sessions_app.api.console import AttachView, ConsoleView
+from sessions_app.api.device import DeviceCodeView, DeviceTokenView
 from sessions_app.api.event import EventListView
 from sessions_app.api.event_stream import EventStreamView
 from sessions_app.api.execute import ExecView
@@ -13,6 +14,7 @@ from sessions_app.api.files import FileContentView, FileDownloadView, FileListVi
 from sessions_app.api.fork import ForkView
 from sessions_app.api.fork_plan import ForkByPlanView, ForkPlanView
 from sessions_app.api.lineage import LineageView
+from sessions_app.api.member import MembersView, MemberView
 from sessions_app.api.not_served import NotServedV2View, NotServedView
 from sessions_app.api.operation import OperationListView, OperationView
 from sessions_app.api.policy import IdlePolicyView, SavePolicyView
@@ -22,14 +24,21 @@ from sessions_app.api.session import CheckpointView, ResumeView, SessionsView, S
 from sessions_app.api.session_deletion import DeletionPlanView
 from sessions_app.api.session_v2 import PauseView, SessionListView, SessionReadView
 from sessions_app.api.session_v2 import ResumeView as ResumeV2View
+from sessions_app.api.token import RevokeView, TokensView, TokenView
 from sessions_app.api.webhook import WebhookListView, WebhookSecretView, WebhookTestView, WebhookView
 from sessions_app.api.webhook_delivery import DeliveryListView, RedeliverView
 from sessions_app.api.workspace import WorkspacesView, WorkspaceView
 from sessions_app.api.workspace_download import WorkspaceDownloadView
 
 urlpatterns: list[URLPattern] = [
+    path("api/device/code", DeviceCodeView.as_view(), name="device-code"),
+    path("api/device/token", DeviceTokenView.as_view(), name="device-token"),
     path("api/whoami", WhoAmIView.as_view(), name="whoami"),
     path("api/tokens/revoke", RevokeView.as_view(), name="token-revoke"),
+    path("api/v2/tokens", TokensView.as_view(), name="tokens"),
+    path("api/v2/tokens/<str:token_id>", TokenView.as_view(), name="token"),
+    path("api/v2/members", MembersView.as_view(), name="members"),
+    path("api/v2/members/<str:member_id>", MemberView.as_view(), name="member"),
     path("api/capabilities", CapabilitiesView.as_view(), name="capabilities"),
     path("api/v2/capabilities", PublicCapabilitiesView.as_view(), name="capabilities-public"),
     path("api/operations/<path:operation_id>/cancel", OperationCancelView.as_view(), name="operation-cancel"),

@@ -10,6 +10,7 @@ from rest_framework.permissions import BasePermission
 from rest_framework.renderers import JSONRenderer
 from rest_framework.request import Request
 from rest_framework.response import Response
+from rest_framework.throttling import BaseThrottle
 from rest_framework.views import APIView
 
 from sessions_app.api import errors, protocol
@@ -39,7 +40,7 @@ class ApiView(APIView):
     renderer_classes = (JSONRenderer,)
     content_negotiation_class = AlwaysJson
     metadata_class = None
-    throttle_classes = ()
+    throttle_classes: Sequence[type[BaseThrottle]] = ()  # a token's rates are asked where it is looked up
 
     def initial(self, request: Request, *args: Any, **kwargs: Any) -> None:
         protocol.require(request)

@@ -1,4 +1,5 @@
 from sessions_app.models.account import Account
+from sessions_app.models.device_grant import DeviceGrant
 from sessions_app.models.event import SessionEvent
 from sessions_app.models.membership import Membership
 from sessions_app.models.operation import Operation
@@ -18,6 +19,7 @@ __all__ = [
     "Account",
     "AccountUsage",
     "ApiToken",
+    "DeviceGrant",
     "IdlePolicy",
     "Membership",
     "Operation",

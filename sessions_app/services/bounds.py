@@ -55,6 +55,14 @@ DOWNLOAD_ENTRIES = 20_000
 #: Archives of an account that wait for their session: how many, and their bytes as they are kept.
 WORKSPACES_WAITING = 16
 WORKSPACES_WAITING_BYTES = 256 * MIB
+#: Members of an account, its live tokens, characters of a token's name, and days of a token's life.
+MEMBERS = 500
+TOKENS = 1000
+TOKEN_NAME_CHARACTERS = 100
+TOKEN_DAYS = range(1, 3650 + 1)
+#: Sign-ins of terminals that wait for a decision: from one address, and of everybody.
+DEVICE_GRANTS_OF_ADDRESS = 20
+DEVICE_GRANTS = 10_000
 #: Bytes of a request's body.
 BODY_BYTES = 256 * 1024
 

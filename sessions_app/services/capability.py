@@ -32,6 +32,8 @@ ROWS = [
     CapabilityRow("operations.list", "available", "List operations, newest first, of one session or in one state."),
     CapabilityRow("operations.cancel", "available", "Ask a boot, save, resume or command to stop; what finishes first wins."),
     CapabilityRow("session.delete", "available", "End a session's machine and erase what only this session held."),
+    CapabilityRow("account.tokens", "available", "List, make and revoke the account's tokens; a token is told once, when it is made."),
+    CapabilityRow("account.members", "available", "Members of an account with the roles owner, operator and reader."),
     CapabilityRow("events.list", "available", "Read a session's history, numbered without gaps."),
     CapabilityRow("events.stream", "available", "Follow a session's history as server-sent events, from any number on."),
     CapabilityRow("operations.idempotent", "available", "Repeat a mutation under its Idempotency-Key: one effect, the same answer."),

@@ -2,11 +2,14 @@
 
 from collections.abc import Callable
 
-from sessions_app.services import plan, recorded, workspace
+from sessions_app.services import device_grant, plan, recorded, token, workspace
 from sessions_app.services.webhooks import delivery
 
 #: Each forgets a batch and returns how many rows it was.
-CHORES: tuple[Callable[[], int], ...] = (plan.forget_expired, recorded.forget_old, workspace.forget_expired, delivery.forget_old)
+CHORES: tuple[Callable[[], int], ...] = (
+    *(plan.forget_expired, recorded.forget_old, workspace.forget_expired, delivery.forget_old),
+    *(device_grant.forget_old, token.forget_dead),
+)
 
 
 def run() -> int:

@@ -6,18 +6,26 @@ from collections.abc import Iterable
 from datetime import timedelta
 from typing import Any
 
-from django.contrib.auth.models import AbstractBaseUser
+from django.contrib.auth.models import User
+from django.db import transaction
 from django.db.models import OuterRef, Q, QuerySet, Subquery
 from django.db.models.functions import Now
 
-from sessions_app.errors import Forbidden, Unauthenticated
+from sessions_app.errors import Conflict, Forbidden, NotFound, Unauthenticated
 from sessions_app.models import Account, ApiToken, Membership
 from sessions_app.roles import Scope, in_order
+from sessions_app.services import bounds, record
+from sessions_app.services import cursor as cursors
+from sessions_app.services.cursor import Page
+from sessions_app.states import RecordKind
 
 PREFIX = "ks_"
 SHOWN = 8
 #: `last_used_at` is written at most this often, so that reading does not become writing.
 LAST_USED_GRAIN = timedelta(minutes=1)
+#: How long a dead token's row is still shown.
+DEAD_KEPT = timedelta(days=90)
+_BATCH = 1000
 
 
 def issue(
@@ -25,7 +33,7 @@ def issue(
     name: str,
     *,
     scopes: Iterable[str] = tuple(Scope),
-    user: AbstractBaseUser | None = None,
+    user: User | None = None,
     life: timedelta | None = None,
 ) -> tuple[ApiToken, str]:
     """A new token and its plain text (256 random bits, so a plain SHA-256 keeps it safe at rest). It expires after `life`, None: never.
@@ -79,5 +87,64 @@ def require(token: ApiToken, scope: Scope) -> None:
     )
 
 
-def revoke(token: ApiToken) -> None:
-    ApiToken.objects.filter(id=token.id, revoked_at=None).update(revoked_at=Now())
+def revoke(token: ApiToken) -> bool:
+    """It opens nothing from now on. Returns whether it was not revoked already."""
+    return bool(ApiToken.objects.filter(id=token.id, revoked_at=None).update(revoked_at=Now()))
+
+
+def page(account: Account, *, limit: int, cursor: str = "") -> Page[ApiToken]:
+    """All tokens of the account, dead ones too, the newest first. Raises Invalid for a bad cursor."""
+    return cursors.newest_first(looked_up().filter(account=account), limit=limit, cursor=cursor)
+
+
+def find(account: Account, token_id: str) -> ApiToken:
+    """Raises NotFound for what is no token of this account."""
+    token = looked_up().filter(account=account, id=token_id[:40]).first()
+    if token is None:
+        raise NotFound("There is no such token. Nothing was done.", next_action="List them: GET /api/v2/tokens.")
+    return token
+
+
+def derive(maker: ApiToken, name: str, *, scopes: Iterable[Scope] | None, days: int | None) -> tuple[ApiToken, str]:
+    """A token of the maker's account and user, with the scopes asked for (None: the maker's own), for so many days (None: no end).
+
+    It lives on when its maker is revoked. Raises Forbidden for a scope that the maker lacks, Conflict where the account has too many.
+    """
+    wanted = maker.effective_scopes if scopes is None else in_order(scopes)
+    for scope in wanted:
+        require(maker, scope)
+    with transaction.atomic():
+        return grant(maker.account, name, scopes=wanted, user=maker.user, days=days, actor=maker.id)
+
+
+def grant(account: Account, name: str, *, scopes: Iterable[Scope], user: User | None, days: int | None, actor: str) -> tuple[ApiToken, str]:
+    """Issue a token within the account's bound, and write it down. Prerequisite: inside a transaction. Raises Conflict."""
+    Account.objects.select_for_update(no_key=True).get(id=account.id)  # one at a time: the bound holds under concurrency too
+    if live().filter(account=account).count() >= bounds.TOKENS:
+        raise Conflict(
+            f"An account has at most {bounds.TOKENS} live tokens. None was made.",
+            next_action="Revoke those that are not used.",
+            code="ks_quota_exceeded",
+        )
+    token, plain = issue(account, name, scopes=scopes, user=user, life=None if days is None else timedelta(days=days))
+    _record("token.issued", token, actor)
+    return token, plain
+
+
+def end(token: ApiToken, *, actor: str) -> None:
+    """Revoke it and write it down; one that is revoked already stays as it is."""
+    with transaction.atomic():
+        if revoke(token):
+            _record("token.revoked", token, actor)
+
+
+def forget_dead() -> int:
+    """Tokens that were revoked or expired a long time ago: a batch of them is deleted. Returns how many."""
+    gone = Now() - DEAD_KEPT
+    dead = ApiToken.objects.filter(Q(revoked_at__lt=gone) | Q(expires_at__lt=gone)).order_by("id").values("id")[:_BATCH]
+    return ApiToken.objects.filter(id__in=dead).delete()[0]
+
+
+def _record(type_: str, token: ApiToken, actor: str) -> None:
+    facts = {"token_id": token.id, "user_id": token.user_id, "scopes": token.scopes}
+    record.write(RecordKind.LIFECYCLE, type_, account_id=token.account_id, actor=actor, facts=facts)

@@ -23,6 +23,11 @@ BODIES: dict[str, Any] = {
     "session-deletion-plan": {},
     "session-resume-v2": {},
     "token-revoke": {},
+    "device-code": {},
+    "device-token": {"device_code": "unknown"},
+    "tokens": {"name": "robot"},
+    "members": {"user": "nobody", "role": "reader"},
+    "member": {"role": "reader"},
     "operation-cancel": {},
     "workspaces": {},
     "session-checkpoint-policy": {"enabled": True, "expected_revision": 1},
@@ -43,7 +48,7 @@ BODIES: dict[str, Any] = {
     "session-bindings": {"keys": {"anthropic": "vlt_1"}, "expected_revision": 1},
 }
 QUERIES = {"session-file-content": "?path=file", "session-file-download": "?path=file"}
-PUBLIC = frozenset({"capabilities-public"})
+PUBLIC = frozenset({"capabilities-public", "device-code", "device-token"})
 
 
 @dataclass(frozen=True)

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from django.contrib.auth import authenticate, get_user_model
 from django.core.management import CommandError, call_command
+from django.test import RequestFactory
 
 from sessions_app.models import Account, ApiToken
 from sessions_app.services import token as tokens
@@ -76,7 +77,7 @@ def test_a_name_that_is_none_makes_nothing(name: str) -> None:
 
 
 def _opens(login: dict[str, Any]) -> bool:
-    user = authenticate(username=login["username"], password=login["password"])
+    user = authenticate(RequestFactory().post("/"), username=login["username"], password=login["password"])
     return user is not None and bool(getattr(user, "is_superuser", False))
 
 
@@ -103,7 +104,7 @@ def test_a_password_that_a_person_changed_is_left_alone_and_not_known(tmp_path: 
     user.set_password("chosen by a person")
     user.save()
     assert _ask("ensure_admin", "--password-file", str(file))["password"] is None
-    assert authenticate(username="operator", password="chosen by a person")
+    assert authenticate(RequestFactory().post("/"), username="operator", password="chosen by a person")
 
 
 def test_a_lost_file_gets_a_new_password(tmp_path: Path) -> None:

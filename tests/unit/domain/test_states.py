@@ -6,10 +6,12 @@ from django.core.management import CommandError, call_command
 from checkpoints_app.states import CHECKPOINT_TRANSITIONS, CheckpointState
 from sessions_app.states import (
     ALLOWED_FROM,
+    DEVICE_GRANT_TRANSITIONS,
     OPERATION_ACTIVE,
     OPERATION_FINAL,
     OPERATION_TRANSITIONS,
     SESSION_TRANSITIONS,
+    DeviceGrantState,
     OperationKind,
     OperationState,
     SessionState,
@@ -20,6 +22,7 @@ def test_every_state_has_its_row() -> None:
     assert set(SESSION_TRANSITIONS) == set(SessionState)
     assert set(OPERATION_TRANSITIONS) == set(OperationState)
     assert set(CHECKPOINT_TRANSITIONS) == set(CheckpointState)
+    assert set(DEVICE_GRANT_TRANSITIONS) == set(DeviceGrantState)
     assert set(ALLOWED_FROM) == set(OperationKind)
 
 
@@ -33,7 +36,7 @@ def test_every_session_can_be_deleted(state: SessionState) -> None:
     assert state == SessionState.DELETING or SessionState.DELETING in SESSION_TRANSITIONS[state]
 
 
-@pytest.mark.parametrize("table", [SESSION_TRANSITIONS, CHECKPOINT_TRANSITIONS, OPERATION_TRANSITIONS])
+@pytest.mark.parametrize("table", [SESSION_TRANSITIONS, CHECKPOINT_TRANSITIONS, OPERATION_TRANSITIONS, DEVICE_GRANT_TRANSITIONS])
 def test_every_state_can_be_reached(table: dict) -> None:
     first, *_ = table
     seen, edge = {first}, {first}
