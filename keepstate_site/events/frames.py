@@ -15,8 +15,8 @@ def hello(epoch: int) -> bytes:
     return _frame("hello", {"epoch": epoch})
 
 
-def line(row: SessionEvent) -> bytes:
-    return b"id: %d\n" % row.number + _frame("event", row_words(row))
+def line(row: SessionEvent, left: list[range]) -> bytes:
+    return b"id: %d\n" % row.number + _frame("event", row_words(row, left))
 
 
 def end(reason: str) -> bytes:

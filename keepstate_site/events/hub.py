@@ -18,7 +18,7 @@ from keepstate_site.events import frames
 from keepstate_site.events.feed import Feed, Follower
 from keepstate_site.events.listener import listen
 from sessions_app.errors import ServiceError, TooManyStreams, Unavailable
-from sessions_app.services import following
+from sessions_app.services import following, history
 
 log = logging.getLogger(__name__)
 
@@ -158,7 +158,9 @@ def _news(session_id: str, last: int) -> tuple[list[tuple[int, bytes]], followin
 
 
 def lines_after(session_id: str, position: int) -> list[tuple[int, bytes]]:
-    return [(row.number, frames.line(row)) for row in following.after(session_id, position)]
+    rows = following.after(session_id, position)
+    left = history.left_by_restores(session_id, after=position) if rows else []
+    return [(row.number, frames.line(row, left)) for row in rows]
 
 
 hub = Hub()

@@ -63,6 +63,6 @@ class EventStreamView(ApiView):
         return response
 
 
-def row_words(row: SessionEvent) -> dict[str, Any]:
-    """An event as the page of events tells it."""
-    return dict(EventRow(row).data)
+def row_words(row: SessionEvent, left: list[range]) -> dict[str, Any]:
+    """An event as the page of events tells it. `left`: the numbers that restores have left by now."""
+    return dict(EventRow(row, context={"left": {row.session_id: left}}).data)

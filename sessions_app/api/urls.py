@@ -18,13 +18,16 @@ from sessions_app.api.member import MembersView, MemberView
 from sessions_app.api.not_served import NotServedV2View, NotServedView
 from sessions_app.api.operation import OperationListView, OperationView
 from sessions_app.api.policy import IdlePolicyView, SavePolicyView
+from sessions_app.api.preflight import PreflightView
 from sessions_app.api.record import BindingsView, ProvisionView
 from sessions_app.api.restore import RestoreView
 from sessions_app.api.session import CheckpointView, ResumeView, SessionsView, SessionView
 from sessions_app.api.session_deletion import DeletionPlanView
+from sessions_app.api.session_log import LogView
 from sessions_app.api.session_v2 import PauseView, SessionListView, SessionReadView
 from sessions_app.api.session_v2 import ResumeView as ResumeV2View
 from sessions_app.api.token import RevokeView, TokensView, TokenView
+from sessions_app.api.usage import MeterView, UsageView
 from sessions_app.api.webhook import WebhookListView, WebhookSecretView, WebhookTestView, WebhookView
 from sessions_app.api.webhook_delivery import DeliveryListView, RedeliverView
 from sessions_app.api.workspace import WorkspacesView, WorkspaceView
@@ -50,6 +53,7 @@ urlpatterns: list[URLPattern] = [
     path("api/sessions/<str:session_id>/resume", ResumeView.as_view(), name="session-resume"),
     path("api/sessions/<str:session_id>/fork", ForkView.as_view(), name="session-fork"),
     path("api/sessions/<str:session_id>/attach", AttachView.as_view(), name="session-attach"),
+    path("api/sessions/<str:session_id>/meter", MeterView.as_view(), name="session-meter"),
     path("api/sessions/<str:session_id>/exec", ExecView.as_view(), name="session-exec"),
     path("api/v2/sessions", SessionListView.as_view(), name="session-list"),
     path("api/v2/sessions/<str:session_id>", SessionReadView.as_view(), name="session-read"),
@@ -70,6 +74,9 @@ urlpatterns: list[URLPattern] = [
     path("api/v2/sessions/<str:session_id>/fork-plan", ForkPlanView.as_view(), name="session-fork-plan"),
     path("api/v2/sessions/<str:session_id>/fork", ForkByPlanView.as_view(), name="session-fork-by-plan"),
     path("api/v2/sessions/<str:session_id>/restore", RestoreView.as_view(), name="session-restore"),
+    path("api/v2/sessions/<str:session_id>/usage", UsageView.as_view(), name="session-usage"),
+    path("api/v2/sessions/<str:session_id>/logs", LogView.as_view(), name="session-logs"),
+    path("api/v2/preflight", PreflightView.as_view(), name="preflight"),
     path("api/v2/sessions/<str:session_id>/lineage", LineageView.as_view(), name="session-lineage"),
     path("api/v2/sessions/<str:session_id>/events", EventListView.as_view(), name="session-events"),
     path("api/v2/sessions/<str:session_id>/events/stream", EventStreamView.as_view(), name="session-events-stream"),

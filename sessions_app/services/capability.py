@@ -38,7 +38,9 @@ ROWS = [
     CapabilityRow("events.stream", "available", "Follow a session's history as server-sent events, from any number on."),
     CapabilityRow("operations.idempotent", "available", "Repeat a mutation under its Idempotency-Key: one effect, the same answer."),
     CapabilityRow("webhooks", "available", "Be told of session and checkpoint events, signed as Standard Webhooks has it."),
-    CapabilityRow("session.meter", "unavailable", "A session's spent tokens and billed calls.", note=_LATER),
+    CapabilityRow("session.logs", "available", "Read a session's log: set-up, saves, resumes and failures, in words."),
+    CapabilityRow("session.usage", "available", "Awake time and stored bytes of a session, each with its standing."),
+    CapabilityRow("session.meter", "degraded", "A session's spent tokens and billed calls.", note="Both are null: no model call is seen."),
     CapabilityRow("session.attach", "available", "An interactive terminal: a WebSocket with resize, or the ks-attach upgrade."),
     CapabilityRow(
         "session.workspace",
@@ -50,7 +52,7 @@ ROWS = [
     CapabilityRow("agent.workspace", "unavailable", "Agents in sessions.", note=_LATER),
     CapabilityRow("keys.inventory", "unavailable", "Provider keys.", note=_LATER),
     CapabilityRow("budget.admission", "unavailable", "Budgets are recorded but not yet enforced.", note=_LATER),
-    CapabilityRow("preflight", "unavailable", "What a run needs and lacks.", note=_LATER),
+    CapabilityRow("preflight", "available", "What a run needs and lacks; creates and reserves nothing."),
 ]
 
 

@@ -107,6 +107,19 @@ def _send(task: str, queue: str, *arguments: str) -> None:
         log.warning("doorbell not rung, the sweeper will", extra={"task": task, "queue": queue, "reason": repr(error)})
 
 
+def answers() -> bool:
+    """Whether the broker answers now."""
+    give_back_connection()
+    try:
+        with producers[_broker()].acquire(block=True, timeout=ANSWER_SECONDS) as producer:
+            producer.connection.ensure_connection(max_retries=1, timeout=ANSWER_SECONDS)
+            producer.channel.client.ping()
+    except Exception as error:
+        log.warning("the broker does not answer", extra={"reason": repr(error)})
+        return False
+    return True
+
+
 def _broker() -> Connection:
     """The broker, asked once and briefly. Celery's own way to it waits out several retries, and the request with it."""
     options = {**current_app.conf.broker_transport_options, "max_retries": 0, "socket_connect_timeout": 1, "socket_timeout": ANSWER_SECONDS}

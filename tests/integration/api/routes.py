@@ -44,6 +44,7 @@ BODIES: dict[str, Any] = {
     "webhook-redeliver": {},
     "session-list": {"name": "first"},
     "session-read": {"name": "second", "expected_revision": 1},
+    "preflight": {},
     "session-provision": {"expected_revision": 1},
     "session-bindings": {"keys": {"anthropic": "vlt_1"}, "expected_revision": 1},
 }
