@@ -100,7 +100,13 @@ class MeterView(ApiView):
     )
     def get(self, request: Request, session_id: str) -> Response:
         session = sessions.find(self.account, session_id)
-        words = {"session": session.id, "spent": None, "budget": session.budget_tokens, "billed_calls": None, "key_sources": []}
+        words: dict[str, Any] = {
+            "session": session.id,
+            "spent": None,
+            "budget": session.budget_tokens,
+            "billed_calls": None,
+            "key_sources": [],
+        }
         return self.answer(Meter(words).data)
 
 
