@@ -12,8 +12,6 @@ from tests.support.fleet import Tenant, boot_asked, session_row
 
 #: Routes that any live token may use: they tell about the token and the service alone.
 FREE = {"whoami", "token-revoke", "capabilities"}
-#: A POST that writes nothing, which its own tests hold it to.
-CHANGES_NOTHING = frozenset({"preflight", "retention-preview", "session-retention-preview"})
 SCOPED = [route for route in routes() if route.name not in PUBLIC | FREE]
 
 
@@ -40,15 +38,9 @@ def test_without_its_scope_a_route_is_forbidden_by_name_and_does_nothing(owner: 
     assert (Session.objects.count(), Operation.objects.count(), ApiToken.objects.count()) == before
 
 
-<<<<<<< HEAD
 def test_only_what_shows_and_changes_nothing_is_content_with_reading() -> None:
     posts = {route.name for route in SCOPED if route.method != "GET" and _scope(route) == Scope.SESSIONS_READ}
     assert posts <= {"preflight", "retention-preview", "session-retention-preview"}
-=======
-@pytest.mark.parametrize("route", [route for route in SCOPED if route.method != "GET" and route.name not in CHANGES_NOTHING], ids=label)
-def test_no_mutation_is_content_with_reading(route: Route) -> None:
-    assert _scope(route) != Scope.SESSIONS_READ
->>>>>>> 1ffea34 (The meter, and preflight reads)
 
 
 def test_a_token_that_may_only_read_reads(owner: Tenant) -> None:
