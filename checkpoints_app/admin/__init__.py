@@ -1,3 +1,4 @@
+from checkpoints_app.admin import session_page
 from checkpoints_app.admin.checkpoint import CheckpointAdmin
 from checkpoints_app.admin.image import ImageAdmin
 from checkpoints_app.admin.manifest import ManifestAdmin
@@ -16,4 +17,5 @@ __all__ = [
     "PackAdmin",
     "PinAdmin",
     "SweepAdmin",
+    "session_page",
 ]

@@ -1,7 +1,10 @@
 from typing import Any
 
 from django.contrib import admin
+from django.contrib.admin.utils import unquote
+from django.http import HttpRequest
 
+from sessions_app.admin import session_page
 from sessions_app.admin.acts import Act
 from sessions_app.admin.readonly import ReadOnlyAdmin, mebibytes
 from sessions_app.admin.shown import state_label
@@ -41,7 +44,14 @@ class SessionAdmin(ReadOnlyAdmin):
         Act("resume", "Resume", _asked(by_operator.resume), _from(OperationKind.RESUME)),
     )
 
+    change_form_outer_before_template = "admin/session_page.html"
+
     state = state_label("runtime_state")
+
+    def changeform_view(self, request: HttpRequest, object_id: str | None = None, form_url: str = "", extra_context: Any = None) -> Any:
+        session = self.get_object(request, unquote(object_id)) if object_id else None
+        parts = session_page.of(session) if session is not None and self.has_view_permission(request) else []
+        return super().changeform_view(request, object_id, form_url, {**(extra_context or {}), "parts": parts})
 
     def search_text(self, text: str) -> str:
         return text.strip().removeprefix(RECORD_PREFIX)
