@@ -109,6 +109,7 @@ STORAGES = {
 
 LANGUAGE_CODE = "en-us"
 USE_I18N = False
+DATETIME_FORMAT = "Y-m-d H:i:s"  # in the admin
 TIME_ZONE = "UTC"
 USE_TZ = True
 

@@ -23,7 +23,8 @@ UNFOLD: dict[str, Any] = {
     "SITE_TITLE": "KeepState",
     "SITE_HEADER": "KeepState",
     "SITE_SUBHEADER": "Operator's console",
-    "SITE_SYMBOL": "deployed_code_history",
+    "SITE_ICON": lambda request: static("keepstate/icon.svg"),
+    "SITE_FAVICONS": [{"rel": "icon", "type": "image/svg+xml", "href": lambda request: static("keepstate/icon.svg")}],
     "SITE_URL": None,
     "SHOW_HISTORY": False,  # what operators did is in the service record
     "SHOW_VIEW_ON_SITE": False,

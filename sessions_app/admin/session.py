@@ -11,7 +11,7 @@ from sessions_app.admin.shown import state_label
 from sessions_app.ids import RECORD_PREFIX, SHORT_ID_LENGTH
 from sessions_app.models import Operation, Session
 from sessions_app.services import by_operator
-from sessions_app.states import ALLOWED_FROM, OperationKind
+from sessions_app.states import ALLOWED_FROM, OperationKind, SessionState
 
 
 def _asked(do: Any) -> Any:
@@ -24,6 +24,11 @@ def _asked(do: Any) -> Any:
 
 def _from(kind: OperationKind) -> Any:
     return lambda session: session.runtime_state in ALLOWED_FROM[kind]
+
+
+def _rests(session: Session) -> bool:
+    """A running session may be resumed too, where its machine is gone and nobody has seen it; the button would mislead at all others."""
+    return session.runtime_state in ALLOWED_FROM[OperationKind.RESUME] - {SessionState.RUNNING}
 
 
 @admin.register(Session)
@@ -41,7 +46,7 @@ class SessionAdmin(ReadOnlyAdmin):
     acts = (
         Act("save", "Save", _asked(by_operator.save), _from(OperationKind.CHECKPOINT)),
         Act("park", "Save and park", _asked(by_operator.park), _from(OperationKind.CHECKPOINT)),
-        Act("resume", "Resume", _asked(by_operator.resume), _from(OperationKind.RESUME)),
+        Act("resume", "Resume", _asked(by_operator.resume), _rests),
     )
 
     change_form_outer_before_template = "admin/session_page.html"

@@ -11,6 +11,7 @@ from sessions_app.drawing.units import Format
 WIDTH, HEIGHT = 640.0, 190.0
 LEFT, RIGHT, TOP, BOTTOM = 62.0, 10.0, 12.0, 24.0
 _LABELS = 6  # along the axis of time, at most
+_ROOM = 26.0  # half of such a label
 _DOTS = 60  # a line with more points is drawn without them
 
 
@@ -43,7 +44,8 @@ class Chart:
 def chart(wanted: Chart) -> Svg:
     if not wanted.known:
         return element("p", wanted.empty, class_="ks-empty")
-    marks = units.marks(max(wanted.known))
+    most = max(wanted.known)
+    marks = units.size_marks(most) if wanted.form is units.size else units.marks(most)
     scale = _Scale(len(wanted.slots), marks[-1])
     drawn = picture(
         WIDTH,
@@ -91,7 +93,9 @@ def _grid(marks: Sequence[float], scale: _Scale, form: Format) -> list[Svg]:
 def _times(slots: Sequence[str], scale: _Scale) -> list[Svg]:
     every = max(1, -(-len(slots) // _LABELS))
     shown = range(every // 2, len(slots), every)
-    return [element("text", slots[at], x=scale.x(at), y=HEIGHT - 6, text_anchor="middle", class_="ks-mark") for at in shown]
+    return [
+        element("text", slots[at], x=min(scale.x(at), WIDTH - _ROOM), y=HEIGHT - 6, text_anchor="middle", class_="ks-mark") for at in shown
+    ]
 
 
 def _draw(series: Series, wanted: Chart, scale: _Scale) -> Svg:

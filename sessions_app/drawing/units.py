@@ -1,7 +1,7 @@
 """Figures in words for a reader, and the marks of an axis."""
 
 from collections.abc import Callable
-from math import ceil, floor, log10
+from math import ceil, floor, log, log10
 
 Format = Callable[[float], str]
 
@@ -33,6 +33,12 @@ def size(value: float) -> str:
 
 def known(value: float | None, form: Format) -> str:
     return NOT_KNOWN if value is None else form(value)
+
+
+def size_marks(most: float) -> list[float]:
+    """As `marks`, round in the unit in which the sizes are read."""
+    unit = 1024.0 ** max(0, min(floor(log(most, 1024)) if most > 1 else 0, len(_BYTES) - 1))
+    return [mark * unit for mark in marks(most / unit)]
 
 
 def marks(most: float, wanted: int = 3) -> list[float]:

@@ -1,4 +1,4 @@
-"""One browser and one server for the module; a page of its own for each test, which must load nothing from elsewhere and complain of nothing."""
+"""One browser and one server for the module; a page for each test, which loads nothing from elsewhere and complains of nothing."""
 
 import os
 from collections.abc import Iterator

@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 from django.contrib.auth.models import User
+from django.db import transaction
 from django.db.models.functions import Now
 from django.test import Client
 from playwright.sync_api import BrowserContext, Page, expect
@@ -120,7 +121,8 @@ def a_tree(owner: Tenant) -> Session:
     left, right = _fork(owner, line[1], "left"), _fork(owner, line[3], "right")
     _line(right, 2)
     _line(_fork(owner, _line(left, 3)[1], "deeper"), 1)
-    event.append(session.id, "session.created", {}, source="api")
+    with transaction.atomic():
+        event.append(session.id, "session.created", {}, source="api")
     return session
 
 
@@ -129,14 +131,8 @@ def _line(session: Session, number: int) -> list[Any]:
     for at in range(number):
         parent = rows[-1] if rows else type(session).objects.get(id=session.id).head_checkpoint_id
         made = {"parent_id": getattr(parent, "id", parent) or None, "created_at": Now() - timedelta(minutes=90 - 10 * at)}
-        sizes = {
-            "logical_bytes": 2 << 30,
-            "written_bytes": 6 << 20,
-            "unique_bytes": 4 << 20,
-            "stored_bytes": 1_500_000,
-            "pause_seconds": 0.031,
-        }
-        rows.append(checkpoint_row(session, **made, **sizes))
+        sizes = {"logical_bytes": 2 << 30, "written_bytes": 6 << 20, "unique_bytes": 4 << 20, "stored_bytes": 1_500_000}
+        rows.append(checkpoint_row(session, **made, **sizes, pause_seconds=0.031))
     return rows
 
 

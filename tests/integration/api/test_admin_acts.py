@@ -12,7 +12,7 @@ from django.urls import reverse
 from checkpoints_app.models import Checkpoint, Manifest, ManifestEdge, Pack, PackEdge, Sweep
 from checkpoints_app.services import verify
 from sessions_app.models import Operation, ServiceRecord
-from sessions_app.states import OperationKind, OperationState, SessionState
+from sessions_app.states import OperationKind, OperationState, RecordKind, SessionState
 from tests.support.fleet import Tenant, boot_asked, session_row
 from workers.models import Host
 
@@ -28,7 +28,7 @@ def act(client: Client, row: Any, name: str) -> str:
 
 
 def records() -> list[ServiceRecord]:
-    return list(ServiceRecord.objects.order_by("id"))
+    return list(ServiceRecord.objects.filter(kind=RecordKind.OPERATOR).order_by("id"))
 
 
 @pytest.mark.parametrize(("name", "stop"), [("save", False), ("park", True)])

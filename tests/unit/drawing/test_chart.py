@@ -72,3 +72,14 @@ def test_figures_read_well() -> None:
 
 def test_markup_of_ours_is_not_escaped_twice() -> None:
     assert element("p", element("b", "<"), "<") == Svg("<p><b>&lt;</b>&lt;</p>")
+
+
+@given(most=st.floats(min_value=0.5, max_value=1e17))
+def test_an_axis_of_bytes_has_marks_that_are_round_in_their_unit(most: float) -> None:
+    marks = units.size_marks(most)
+    assert marks[-1] >= most * (1 - 1e-6)
+    assert len(marks) <= 6
+
+
+def test_a_mark_of_bytes_reads_as_a_round_number() -> None:
+    assert [units.size(mark) for mark in units.size_marks(9 << 30)] == ["0 B", "5 GiB", "10 GiB"]

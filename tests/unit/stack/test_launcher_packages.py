@@ -94,7 +94,7 @@ def test_what_a_host_may_do_without_is_tried_and_its_absence_stops_nothing(tmp_p
 @pytest.mark.parametrize(("distribution", "version"), [("debian", "12"), ("debian", "13"), ("ubuntu", "24.04")])
 def test_every_group_has_packages_on_the_known_distributions(tmp_path: Path, distribution: str, version: str) -> None:
     machine = launcher.make(tmp_path, distribution=distribution, version=version)
-    for group in ("python", "services", "machines", "arm64", "images", "peers"):
+    for group in ("python", "services", "machines", "arm64", "images", "browser", "peers"):
         answer = machine.packages(f"wanted {group}")
         rows = [line.split("|") for line in answer.stdout.splitlines()]
         assert rows, group
