@@ -16,7 +16,10 @@ def hosts_table(pin_digest: str) -> SafeString:
     rows = format_html_join(
         "", "<tr><td>{}</td><td>{}</td><td>{}</td></tr>", ((fit.host, verdict(fit), differences(fit)) for fit in fits[:SHOWN_HOSTS])
     )
-    head = "<p>{} of {} hosts can resume it now.</p><table class='ks-table'><tr><th>host</th><th>now</th><th>differs in: field, saved, host</th></tr>{}</table>"
+    head = (
+        "<p>{} of {} hosts can resume it now.</p><table class='ks-table'>"
+        "<tr><th>host</th><th>now</th><th>differs in: field, saved, host</th></tr>{}</table>"
+    )
     return format_html(head, able, len(fits), rows)
 
 

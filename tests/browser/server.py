@@ -18,8 +18,9 @@ START_SECONDS = 30
 @contextmanager
 def serving() -> Iterator[str]:
     """Its address; it is ended, with its thread, at the end of the block. Static files come from the source: nothing is collected."""
-    from keepstate_site.asgi import application
+    from keepstate_site import asgi
 
+    application: Any = asgi.application
     handler: Any = ASGIStaticFilesHandler(application)
     with socket.socket() as listening:
         listening.bind(("127.0.0.1", 0))

@@ -130,8 +130,8 @@ def _line(session: Session, number: int) -> list[Any]:
     rows: list[Any] = []
     for at in range(number):
         parent = rows[-1] if rows else type(session).objects.get(id=session.id).head_checkpoint_id
-        made = {"parent_id": getattr(parent, "id", parent) or None, "created_at": Now() - timedelta(minutes=90 - 10 * at)}
-        sizes = {"logical_bytes": 2 << 30, "written_bytes": 6 << 20, "unique_bytes": 4 << 20, "stored_bytes": 1_500_000}
+        made: dict[str, Any] = {"parent_id": getattr(parent, "id", parent) or None, "created_at": Now() - timedelta(minutes=90 - 10 * at)}
+        sizes: dict[str, Any] = {"logical_bytes": 2 << 30, "written_bytes": 6 << 20, "unique_bytes": 4 << 20, "stored_bytes": 1_500_000}
         rows.append(checkpoint_row(session, **made, **sizes, pause_seconds=0.031))
     return rows
 
