@@ -42,7 +42,7 @@ def _newest(sessions: Iterable[Session], most: int) -> list[Checkpoint]:
     ids = [one.id for one in sessions]
     if not ids:
         return []
-    fields = ("id", "session_id", "parent_id", "state", "created_at")
+    fields = ("id", "session_id", "parent_id", "state", "created_at", "name", "held_at")
     return list(Checkpoint.objects.filter(session_id__in=ids).order_by("-created_at", "-id").only(*fields)[: most + 1])
 
 
@@ -52,7 +52,9 @@ def _node(row: Checkpoint, is_head: bool, shown: set[str]) -> Node:
         state=row.state,
         at=f"{row.created_at:%Y-%m-%d %H:%M:%S} UTC",
         link=_page("checkpoints_app_checkpoint", row.id),
+        name=row.name,
         is_head=is_head,
+        is_held=row.held_at is not None,
         cut=row.parent_id is not None and row.parent_id not in shown,
     )
 

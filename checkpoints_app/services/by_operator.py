@@ -10,6 +10,7 @@ from checkpoints_app.models import Checkpoint, Manifest, Pack
 from sessions_app.services import dispatch
 from sessions_app.services.by_operator import write
 
+REASON = "held by an operator"
 #: What an operator wants read comes before nearly all that is due, and is not told as overdue for it.
 _NEARLY_LATE = timedelta(hours=1)
 

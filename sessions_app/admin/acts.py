@@ -35,7 +35,6 @@ class Act:
 
 class ActsMixin:
     acts: ClassVar[tuple[Act, ...]] = ()
-    links: ClassVar[tuple[tuple[str, str], ...]] = ()  # (label, name of an admin route that takes the row's key), for acts with a page
     change_form_outer_before_template = "admin/acts.html"
 
     def has_operate_permission(self, request: HttpRequest) -> bool:
@@ -74,15 +73,18 @@ class ActsMixin:
         return super().changeform_view(request, object_id, form_url, {**(extra_context or {}), "offers": offers})  # type: ignore[misc]
 
     def _offers(self, request: HttpRequest, object_id: str) -> list[dict[str, Any]]:
-        if not (self.acts or self.links) or not self.has_operate_permission(request):
+        if not self.acts or not self.has_operate_permission(request):
             return []
         row = self.get_object(request, unquote(object_id))  # type: ignore[attr-defined]
         if row is None:
             return []
         opts = self.model._meta  # type: ignore[attr-defined]
         name = f"admin:{opts.app_label}_{opts.model_name}_act"
-        buttons = [{"act": act, "url": reverse(name, args=[quote(row.pk), act.name])} for act in self.acts if act.offered(row)]
-        return buttons + [{"label": label, "url": reverse(route, args=[quote(row.pk)])} for label, route in self.links]
+        return [
+            {"label": act.label, "grave": act.grave, "url": reverse(name, args=[quote(row.pk), act.name])}
+            for act in self.acts
+            if act.offered(row)
+        ]
 
 
 def _for_chosen(act: Act) -> Callable[[Any, HttpRequest, "QuerySet[Any]"], None]:

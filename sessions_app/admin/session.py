@@ -3,10 +3,12 @@ from typing import Any
 from django.contrib import admin
 from django.contrib.admin.utils import unquote
 from django.http import HttpRequest
+from django.urls import reverse
 
 from sessions_app.admin import session_page
 from sessions_app.admin.acts import Act
 from sessions_app.admin.readonly import ReadOnlyAdmin, mebibytes
+from sessions_app.admin.session_deletion import PLAN, DeletionMixin
 from sessions_app.admin.shown import state_label
 from sessions_app.ids import RECORD_PREFIX, SHORT_ID_LENGTH
 from sessions_app.models import Operation, Session
@@ -32,7 +34,7 @@ def _rests(session: Session) -> bool:
 
 
 @admin.register(Session)
-class SessionAdmin(ReadOnlyAdmin):
+class SessionAdmin(DeletionMixin, ReadOnlyAdmin):
     list_display = (
         *("short_id", "name", "account", "state", "epoch"),
         *("image_name", "memory", "host_id", "parent", "last_activity_at"),
@@ -57,6 +59,10 @@ class SessionAdmin(ReadOnlyAdmin):
         session = self.get_object(request, unquote(object_id)) if object_id else None
         parts = session_page.of(session) if session is not None and self.has_view_permission(request) else []
         return super().changeform_view(request, object_id, form_url, {**(extra_context or {}), "parts": parts})
+
+    def _offers(self, request: HttpRequest, object_id: str) -> list[dict[str, Any]]:
+        deletion = {"label": "Delete…", "grave": True, "url": reverse(f"admin:{PLAN}", args=[object_id])}
+        return super()._offers(request, object_id) + ([deletion] if self.may_delete(request) else [])
 
     def search_text(self, text: str) -> str:
         return text.strip().removeprefix(RECORD_PREFIX)

@@ -10,7 +10,7 @@ from django.db import transaction
 
 from sessions_app.models import ApiToken, Operation, Session
 from sessions_app.services import cancel as cancelling
-from sessions_app.services import record
+from sessions_app.services import record, session_deletion
 from sessions_app.services import retry as retrying
 from sessions_app.services import session as sessions
 from sessions_app.services import token as tokens
@@ -39,6 +39,12 @@ def park(session: Session, by: str) -> Operation:
 @transaction.atomic
 def resume(session: Session, by: str) -> Operation:
     return _told("resume", by, sessions.resume(session, checkpoint_id=None, asked=Asked()))
+
+
+@transaction.atomic
+def delete(session: Session, by: str, *, plan_id: str, confirm: str) -> Operation:
+    """`confirm` is what the operator typed: it must name the session."""
+    return _told("delete", by, session_deletion.execute(session, plan_id=plan_id, confirm=confirm, asked=Asked()))
 
 
 @transaction.atomic

@@ -184,3 +184,46 @@ def _ended(session: Any, kind: OperationKind, parameters: dict[str, Any]) -> Ope
     return Operation.objects.create(
         account=session.account, session=session, kind=kind, state=OperationState.FAILED, parameters=parameters, queue="q"
     )
+
+
+def test_a_checkpoint_is_held_and_released(owner: Tenant, admin_client: Client) -> None:
+    session_row(owner.account, saved=True)
+    checkpoint = Checkpoint.objects.get()
+    act(admin_client, checkpoint, "hold")
+    assert Checkpoint.objects.filter(held_at__isnull=False).exists()
+    act(admin_client, checkpoint, "release")
+    assert not Checkpoint.objects.filter(held_at__isnull=False).exists()
+    assert [line.type for line in records()] == ["operator.hold", "operator.release"]
+
+
+def test_a_session_is_deleted_by_a_plan_that_is_shown_and_by_its_typed_id(owner: Tenant, admin_client: Client) -> None:
+    session = session_row(owner.account, saved=True)
+    shown = admin_client.post(reverse("admin:sessions_app_session_deletion", args=[session.pk]))
+    page = admin_client.get(shown["Location"]).content.decode()
+    assert "running machine</td><td>yes" in page
+    wrong = admin_client.post(shown["Location"], {"confirm": "another"})
+    assert "does not name this session" in _told(wrong)
+    assert not Operation.objects.exists()
+    assert records() == []
+    done = admin_client.post(shown["Location"], {"confirm": session.short_id})
+    assert "and final" in _told(done)
+    assert Operation.objects.get().kind == OperationKind.DELETE
+    assert [line.type for line in records()] == ["operator.delete"]
+    assert "executed already" in _told(admin_client.post(shown["Location"], {"confirm": session.short_id}))
+
+
+def test_no_deletion_is_planned_by_a_link_or_by_who_may_only_change(owner: Tenant, admin_client: Client, client: Client) -> None:
+    session = session_row(owner.account)
+    where = reverse("admin:sessions_app_session_deletion", args=[session.pk])
+    assert admin_client.get(where).status_code == 405
+    helper = User.objects.create_user("helper", password="a long pass phrase", is_staff=True)
+    helper.user_permissions.set(Permission.objects.filter(codename__in=["view_session", "change_session"]))
+    client.force_login(helper)
+    assert client.post(where).status_code == 403
+    page = client.get(reverse("admin:sessions_app_session_change", args=[session.pk])).content.decode()
+    assert "Save and park" in page
+    assert "Delete…" not in page
+
+
+def _told(answer: Any) -> str:
+    return " ".join(str(message) for message in get_messages(answer.wsgi_request))
