@@ -24,5 +24,4 @@ class CheckpointsConfig(AppConfig):
         steps.account_stored_bytes.fill(held.of_account)
         steps.erase.add(erase.erase_session)
         steps.deletion_facts.add(deletion_facts.of_session)
-        steps.capabilities.add(capabilities.rows)
         steps.vocabularies.add(capabilities.vocabularies)

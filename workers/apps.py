@@ -10,10 +10,11 @@ class WorkersConfig(AppConfig):
         from checkpoints_app.services import storage
         from sessions_app.services import steps
         from workers.cache.store import forget_pack
-        from workers.host import compatibility, placement
+        from workers.host import capabilities, compatibility, placement
         from workers.relay.files import files_of
 
         steps.guest_files.fill(files_of)
+        steps.capabilities.add(capabilities.rows)
         steps.place_boot.fill(placement.place_boot)
         steps.place_resume.fill(placement.place_resume)
         steps.hosts_for_pin.fill(compatibility.hosts_for_pin)

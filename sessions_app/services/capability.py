@@ -7,6 +7,7 @@ from typing import Any
 from django.utils import timezone
 
 from sessions_app.services import bounds, steps
+from sessions_app.services.capability_rows import ROWS
 from sessions_app.services.steps import CapabilityRow
 from sessions_app.states import VOCABULARIES
 from sessions_app.version import BUILD
@@ -14,46 +15,6 @@ from sessions_app.version import BUILD
 PROTOCOL = 2
 MINIMUM_CLIENT_PROTOCOL = 2
 PROTOCOL_HEADER = "X-KS-Protocol"
-
-_LATER = "This version does not have it."
-ROWS = [
-    CapabilityRow("session.start", "available", "Start a session from a guest image."),
-    CapabilityRow("session.records", "available", "Make a session's record without a machine, rename it, provision it later."),
-    CapabilityRow("session.bindings", "unavailable", "Provider keys bound to a session.", note=_LATER),
-    CapabilityRow("session.list", "available", "List and read sessions with their state, epoch and last checkpoint."),
-    CapabilityRow("session.exec", "available", "Run one command in the guest: exit code, both streams, whether they were cut, duration."),
-    CapabilityRow("session.resume", "available", "Resume a session from its last checkpoint or from a named one."),
-    CapabilityRow("session.fork", "available", "Branch a checkpoint into 1 to 8 running children, each a session of its own."),
-    CapabilityRow("session.fork_plan", "available", "Show what a fork would make, and make exactly that by the plan's digest."),
-    CapabilityRow("session.restore", "available", "Take a session back to a named checkpoint, with a reason and consent to what is left."),
-    CapabilityRow("session.lineage", "available", "Read the tree of a session's forks, and a fork's history from its parent's on."),
-    CapabilityRow("session.checkpoint_policy", "available", "Save a running session by itself at an interval; off until asked for."),
-    CapabilityRow("session.idle", "available", "Warn an idle session, then save and park it; off until asked for."),
-    CapabilityRow("operations.list", "available", "List operations, newest first, of one session or in one state."),
-    CapabilityRow("operations.cancel", "available", "Ask a boot, save, resume or command to stop; what finishes first wins."),
-    CapabilityRow("session.delete", "available", "End a session's machine and erase what only this session held."),
-    CapabilityRow("account.tokens", "available", "List, make and revoke the account's tokens; a token is told once, when it is made."),
-    CapabilityRow("account.members", "available", "Members of an account with the roles owner, operator and reader."),
-    CapabilityRow("events.list", "available", "Read a session's history, numbered without gaps."),
-    CapabilityRow("events.stream", "available", "Follow a session's history as server-sent events, from any number on."),
-    CapabilityRow("operations.idempotent", "available", "Repeat a mutation under its Idempotency-Key: one effect, the same answer."),
-    CapabilityRow("webhooks", "available", "Be told of session and checkpoint events, signed as Standard Webhooks has it."),
-    CapabilityRow("session.logs", "available", "Read a session's log: set-up, saves, resumes and failures, in words."),
-    CapabilityRow("session.usage", "available", "Awake time and stored bytes of a session, each with its standing."),
-    CapabilityRow("session.meter", "degraded", "A session's spent tokens and billed calls.", note="Both are null: no model call is seen."),
-    CapabilityRow("session.attach", "available", "An interactive terminal: a WebSocket with resize, or the ks-attach upgrade."),
-    CapabilityRow(
-        "session.workspace",
-        "available",
-        "Begin with an uploaded archive, unpacked before the session runs; download the workspace as a tar.",
-    ),
-    CapabilityRow("session.files", "available", "List, read, download and write files of a running session's workspace."),
-    CapabilityRow("api.v2.workspace", "unavailable", "Workspace records with agents and tasks.", note=_LATER),
-    CapabilityRow("agent.workspace", "unavailable", "Agents in sessions.", note=_LATER),
-    CapabilityRow("keys.inventory", "unavailable", "Provider keys.", note=_LATER),
-    CapabilityRow("budget.admission", "unavailable", "Budgets are recorded but not yet enforced.", note=_LATER),
-    CapabilityRow("preflight", "available", "What a run needs and lacks; creates and reserves nothing."),
-]
 
 
 def document() -> dict[str, Any]:

@@ -68,12 +68,18 @@ class Held:
 
 @dataclass(frozen=True)
 class CapabilityRow:
-    """One row of the capability document, of the app that can tell."""
+    """One row of the capability document, of the app that can tell.
+
+    `routes` are names of the URL configuration. `refusal` is a request that asks for what is not there (method, path with {session}), and
+    the code that refuses it.
+    """
 
     id: str
     availability: str  # available, degraded, unavailable
     summary: str
     note: str = ""
+    routes: tuple[str, ...] = ()
+    refusal: tuple[str, str, str] | None = None
 
 
 @dataclass(frozen=True)

@@ -7,10 +7,13 @@ from django.core.management import call_command
 
 from checkpoints_app.states import VOCABULARIES as CHECKPOINT_WORDS
 from sessions_app.services import bounds
+from sessions_app.services.capability_rows import ROWS
+from sessions_app.services.steps import CapabilityRow
 from sessions_app.states import VOCABULARIES
 from tests.integration.api.routes import PUBLIC, routes
-from tests.support.api import Caller
-from tests.support.fleet import Tenant
+from tests.support.api import Caller, error_of
+from tests.support.fleet import Tenant, session_row
+from workers.models import Host
 
 #: Served so that they refuse by name what this version does not have.
 REFUSED = frozenset({"session-bindings"})
@@ -33,6 +36,34 @@ def test_rows_say_what_is_there_and_why_the_rest_is_not(api: Caller) -> None:
     assert {"operations.idempotent", "session.list", "checkpoints.save"} <= {
         row["id"] for row in rows if row["availability"] == "available"
     }
+
+
+def test_every_row_that_is_there_names_its_routes_and_every_route_is_in_a_row() -> None:
+    served = {route.name for route in routes()}
+    named = {name for row in ROWS for name in row.routes}
+    assert named - REFUSED == served - REFUSED
+    assert all(row.routes for row in ROWS if row.availability in ("available", "degraded"))
+
+
+@pytest.mark.parametrize("row", [row for row in ROWS if row.refusal], ids=lambda row: row.id)
+def test_what_is_not_there_is_refused_as_its_row_says(api: Caller, owner: Tenant, row: CapabilityRow) -> None:
+    assert row.availability == "unavailable"
+    assert row.refusal is not None
+    method, path, code = row.refusal
+    body = {"agent.workspace": {"mode": "agent"}, "session.bindings": {"keys": {"anthropic": "vlt_1"}, "expected_revision": 1}}.get(row.id)
+    refused = api(method, path.format(session=session_row(owner.account).id), body)
+    assert (400 <= refused.status_code < 500, error_of(refused)["code"]) == (True, code)
+
+
+def test_an_architecture_that_no_live_host_runs_is_degraded_and_says_so(api: Caller) -> None:
+    def row() -> dict[str, Any]:
+        rows = api("GET", "/api/capabilities").json()["data"]["capabilities"]
+        return next(one for one in rows if one["id"] == "machines.x86_64")
+
+    assert (row()["availability"], row()["unavailable_reason"]) == ("available", None)
+    Host.objects.update(draining=True)
+    assert row()["availability"] == "degraded"
+    assert "x86_64" in row()["unavailable_reason"]
 
 
 def test_the_public_copy_needs_no_token_and_is_the_same(api: Caller) -> None:
