@@ -30,6 +30,7 @@ _WHY_NOT: Mapping[str, str] = {
     OperationKind.BOOT: "A session is booted once: its owner starts another.",
     OperationKind.EXEC: "Whether the command had effects is its owner's to judge.",
     OperationKind.FORK: "Its children may exist: its owner plans it anew.",
+    OperationKind.RESTORE: "What it leaves is its owner's to consent to.",
     OperationKind.DELETE: "A deletion is decided by its plan: delete the session again from its page.",
 }
 

@@ -19,7 +19,7 @@ from checkpoints_app.models import Checkpoint
 from checkpoints_app.services import checkpoint as checkpoints
 from sessions_app.errors import Cancelled, ServiceError
 from sessions_app.models import Session, SessionEvent
-from sessions_app.services import cancel, operation, reconcile, restore, restore_scope, steps
+from sessions_app.services import awake, cancel, operation, reconcile, restore, restore_scope, steps
 from sessions_app.services import lease as leases
 from sessions_app.services import session as sessions
 from sessions_app.services.lease import LeaseLost
@@ -87,6 +87,8 @@ class _Way:
         work = self.work
         self._done("verify", "All of its content was verified.", then="stop")
         before = work.session.runtime_state
+        if before == SessionState.RUNNING and machines.machine_of(work.session) is not None:
+            awake.prove([work.session.id])  # its time counts up to here
         if before != SessionState.RESUMING:
             _take_up(work, checkpoint)
         crash.reach("restore_taken_up")

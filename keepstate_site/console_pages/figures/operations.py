@@ -26,6 +26,7 @@ EXPECTED: Mapping[str, timedelta] = {
     OperationKind.DELETE: timedelta(minutes=15),
     OperationKind.EXEC: timedelta(minutes=65),
     OperationKind.FORK: timedelta(minutes=15),
+    OperationKind.RESTORE: timedelta(minutes=10),
 }
 
 _BY_SLOT = """

@@ -1,7 +1,9 @@
 """A fork's whole line is its parent's up to the fork, then its own; what is missing of it is told. And the tree around a session."""
 
+from importlib import import_module
+
 import pytest
-from django.db import transaction
+from django.db import connection, transaction
 
 from sessions_app.errors import Invalid
 from sessions_app.models import Session
@@ -124,3 +126,13 @@ def test_a_tree_is_bounded_both_ways_and_says_so(owner: Tenant, monkeypatch: pyt
     for number in range(6):
         _child(wide, 1, number=number)
     assert (len(lineage.of(wide).descendants), lineage.of(wide).more_descendants) == (4, True)
+
+
+def test_what_older_forks_have_only_told_their_history_is_taken_over(family: tuple[Session, Session, Session]) -> None:
+    rules = import_module("sessions_app.migrations.0018_history_rules")
+    Session.objects.update(fork_checkpoint_id="", fork_watermark=None)
+    with connection.cursor() as cursor:
+        cursor.execute(rules.FORKS)
+    told = {one.id: (one.fork_checkpoint_id, one.fork_watermark) for one in Session.objects.all()}
+    first, second, third = family
+    assert told == {first.id: ("", None), second.id: ("ck_point", 3), third.id: ("ck_point", 2)}
