@@ -107,9 +107,7 @@ def whole_children(session: Session) -> int:
     return len(children)
 
 
-@pytest.mark.gate(
-    "history", "A worker killed at any step of a restore leaves one machine and every line; its successor finishes it once"
-)
+@pytest.mark.gate("history", "A worker killed at any step of a restore leaves one machine and every line; its successor finishes it once")
 @pytest.mark.parametrize("step", RESTORE_STEPS)
 def test_a_worker_killed_in_a_restore(world: World, session: Session, step: str, evidence: dict[str, Any]) -> None:
     evidence |= prove_restore(world, session, step)
