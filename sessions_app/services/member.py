@@ -1,6 +1,6 @@
 """Members of an account: who has which role in it. The last owner stays."""
 
-from django.contrib.auth import get_user_model
+from django.contrib.auth.models import User
 from django.db import IntegrityError, transaction
 from django.db.models.functions import Now
 
@@ -29,9 +29,19 @@ def find(account: Account, member_id: str) -> Membership:
 
 def add(account: Account, username: str, role: Role, *, actor: str) -> Membership:
     """Make an existing, active user a member. Raises NotFound, or Conflict where he is one already or there are too many."""
-    user = get_user_model().objects.filter(username=username, is_active=True).first()
+    user = User.objects.filter(username=username, is_active=True).first()
     if user is None:
         raise NotFound("There is no active user of that name. Nobody was added.", next_action="Ask the operator to make one.")
+    return _add(account, user, role, actor)
+
+
+def ensure(account: Account, user: User, role: Role, *, actor: str) -> Membership:
+    """The user's membership with that role, made or changed. Raises as `add` and `change` do."""
+    member = Membership.objects.filter(account=account, user=user).select_related("user", "account").first()
+    return change(member, role, actor=actor) if member else _add(account, user, role, actor)
+
+
+def _add(account: Account, user: User, role: Role, actor: str) -> Membership:
     with transaction.atomic():
         _lock(account)
         if Membership.objects.filter(account=account).count() >= bounds.MEMBERS:

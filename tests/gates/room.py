@@ -157,6 +157,8 @@ def room(root: Path, *, sabotage: str | None = None, environment: Mapping[str, s
         "KEEPSTATE_IMAGES": str(IMAGES),
         "KEEPSTATE_LEASE_SECONDS": "3",
         "KEEPSTATE_SWEEP_SECONDS": "1",
+        "KEEPSTATE_RATE_TOKEN": "1000000",  # one token asks for everything here, as fast as it can
+        "KEEPSTATE_RATE_ACCOUNT": "1000000",
         "KEEPSTATE_CRASH_FILE": str(crash_file),
         **dict.fromkeys(("DATABASE_URL", "REDIS_URL", "CHECKPOINT_STORE_URL"), ""),  # its own, not those of the test run
     }

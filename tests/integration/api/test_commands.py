@@ -11,7 +11,7 @@ from django.contrib.auth import authenticate, get_user_model
 from django.core.management import CommandError, call_command
 from django.test import RequestFactory
 
-from sessions_app.models import Account, ApiToken
+from sessions_app.models import Account, ApiToken, Membership
 from sessions_app.services import token as tokens
 from tests.support.api import Caller
 
@@ -119,3 +119,20 @@ def test_a_lost_file_gets_a_new_password(tmp_path: Path) -> None:
 def test_without_a_file_each_run_sets_a_password_that_works() -> None:
     assert _opens(_ask("ensure_admin"))
     assert _opens(_ask("ensure_admin"))
+
+
+def test_a_person_is_made_a_member_once_with_a_password_that_is_told_once() -> None:
+    _ask("ensure_account", "demo")
+    first = _ask("ensure_member", "demo", "ada", "--role", "reader")
+    assert authenticate(RequestFactory().post("/"), username="ada", password=first["password"])
+    second = _ask("ensure_member", "demo", "ada", "--role", "owner")
+    assert (second["password"], second["role"]) == (None, "owner")
+    assert [(one.user.username, one.role) for one in Membership.objects.select_related("user")] == [("ada", "owner")]
+
+
+@pytest.mark.parametrize(("account", "user"), [("nowhere", "ada"), ("demo", "a b"), ("demo", "n" * 151)])
+def test_who_cannot_be_a_member_is_not_made(account: str, user: str) -> None:
+    _ask("ensure_account", "demo")
+    with pytest.raises(CommandError, match="Nobody was added"):
+        call_command("ensure_member", account, user)
+    assert not get_user_model().objects.exists()
