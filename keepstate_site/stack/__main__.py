@@ -57,7 +57,7 @@ def _test(argv: list[str]) -> int:
         os.environ.pop(name, None)  # tests create, flush and drop: never on a server that someone else uses
     os.environ["DJANGO_SETTINGS_MODULE"] = "tests.settings"
     os.environ.setdefault("KEEPSTATE_IMAGES", str(root / "images"))
-    return commands.run(root / "test", [sys.executable, "-m", "pytest", *(argv or WHOLE_SUITE)])
+    return commands.run(root / "test", [sys.executable, "-m", "pytest", *(argv or WHOLE_SUITE)], lasting=False)
 
 
 if __name__ == "__main__":

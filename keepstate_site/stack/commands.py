@@ -12,13 +12,16 @@ from keepstate_site.stack.paths import PROJECT
 from keepstate_site.stack.supervisor import Supervisor
 
 
-def run(root: Path, argv: Sequence[str]) -> int:
-    """The command's exit code. It sees DATABASE_URL, REDIS_URL and KEEPSTATE_VAR of that root."""
+def run(root: Path, argv: Sequence[str], *, lasting: bool = True) -> int:
+    """The command's exit code. It sees DATABASE_URL, REDIS_URL and KEEPSTATE_VAR of that root.
+
+    Without `lasting`, the root's database waits for no disk: for data that is worth nothing once the command has ended.
+    """
     found = services.find(root)
     held = lock.holder(found.paths)
     if held and held["purpose"] == "up":
         return subprocess.run(list(argv), env=found.environment(), cwd=PROJECT, check=False).returncode
-    with services.started(root, "services", _note) as (supervisor, mine):
+    with services.started(root, "services", _note, lasting=lasting) as (supervisor, mine):
         return foreground(supervisor, argv, mine.environment())
 
 

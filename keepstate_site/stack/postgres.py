@@ -110,8 +110,12 @@ def run_as(user: User | None, argv: Sequence[str], *, cwd: Path, seconds: float)
     )
 
 
-def spec(home: Home) -> Spec:
-    """Prerequisite: `home.make`. Creates the data directory where there is none."""
+#: For data that nobody wants after the process that asked for it: a commit waits for no disk.
+PASSING = {"fsync": "off", "synchronous_commit": "off", "full_page_writes": "off", "autovacuum_naptime": "15s"}
+
+
+def spec(home: Home, *, lasting: bool = True) -> Spec:
+    """Prerequisite: `home.make`. Creates the data directory where there is none. Without `lasting`, a loss of power loses the data."""
     binaries = choose(home.data / "postgres" / "data")
     data = create(home, binaries)
     options = {
@@ -123,7 +127,7 @@ def spec(home: Home) -> Spec:
         "timezone": "UTC",
         "log_timezone": "UTC",
         "log_line_prefix": "%m [%p] ",
-    }
+    } | ({} if lasting else PASSING)
     argv = [str(binaries.directory / "postgres"), "-D", str(data)]
     for name, value in options.items():
         argv += ["-c", f"{name}={value}"]

@@ -17,13 +17,14 @@ from keepstate_site.stack.supervisor import Supervisor
 class Services:
     paths: Paths
     home: Home | None  # None where both servers are external
+    lasting: bool = True  # False: the database's data may be lost with the machine's power
 
     def specs(self) -> list[Spec]:
         """What must be started. Creates directories and the database the first time."""
         if self.home is None:
             return []
         home.make(self.home, self.paths)
-        wanted = [] if os.environ.get("DATABASE_URL") else [postgres.spec(self.home)]
+        wanted = [] if os.environ.get("DATABASE_URL") else [postgres.spec(self.home, lasting=self.lasting)]
         return wanted if os.environ.get("REDIS_URL") else [*wanted, redis_server.spec(self.home)]
 
     def environment(self) -> dict[str, str]:
@@ -41,18 +42,20 @@ class Services:
         return {**values, **given, "KEEPSTATE_VAR": str(self.paths.root)}
 
 
-def find(root: Path) -> Services:
+def find(root: Path, *, lasting: bool = True) -> Services:
     """Creates the root and its secrets where they are missing; starts nothing."""
     paths = prepare(root)
     keys.ensure(paths)
     external = os.environ.get("DATABASE_URL") and os.environ.get("REDIS_URL")
-    return Services(paths, None if external else home.locate(paths, home.service_user()))
+    return Services(paths, None if external else home.locate(paths, home.service_user()), lasting)
 
 
 @contextmanager
-def started(root: Path, purpose: str, say: Callable[[str], None], *, echo: bool = False) -> Iterator[tuple[Supervisor, Services]]:
+def started(
+    root: Path, purpose: str, say: Callable[[str], None], *, echo: bool = False, lasting: bool = True
+) -> Iterator[tuple[Supervisor, Services]]:
     """Hold the root's lock, start what is embedded, and stop everything that the supervisor runs at the end, whatever happens."""
-    found = find(root)
+    found = find(root, lasting=lasting)
     supervisor = Supervisor(found.paths.logs, say, echo=echo)
     with lock.exclusive(found.paths, purpose):
         if found.home:

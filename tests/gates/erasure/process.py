@@ -1,21 +1,17 @@
 """A process of its own with this test's database, store and keys; the store's URL and credentials are in the environment already."""
 
 import os
-import subprocess
-import sys
-from pathlib import Path
 from urllib.parse import quote, urlencode
 
 from django.conf import settings
 from django.db import connection
 
-REPOSITORY = Path(__file__).parents[3]
+from tests.support import victims
 
 
 def run(module: str, *arguments: str) -> int:
     """Its exit status: negative is the signal that ended it."""
-    command = [sys.executable, "-m", module, *arguments]
-    return subprocess.run(command, check=False, cwd=REPOSITORY, timeout=120, env=environment()).returncode
+    return victims.run(module, *arguments, environment=environment())
 
 
 def environment() -> dict[str, str]:

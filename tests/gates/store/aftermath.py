@@ -3,8 +3,6 @@
 import json
 import os
 import shutil
-import subprocess
-import sys
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -16,8 +14,7 @@ from checkpoints_app.store.packs import MAX_HEAD_BYTES, decode_frame, decode_hea
 from tests.gates.store.moments import NEXT, PREVIOUS, WRITTEN
 from tests.gates.store.places import opened, told
 from tests.store_kit import ACCOUNT, KEYS, Content, restore, save
-
-REPOSITORY = Path(__file__).parents[3]
+from tests.support import victims
 
 
 @dataclass
@@ -55,8 +52,7 @@ def run_victim(scene: Scene, step: str, times: int = 1, sabotage: str = "none") 
     """The victim's exit status: -9 if it died at the step, 0 if it never came there."""
     place, environment = told(scene.place)
     arguments = (place, str(scene.journal), scene.previous.manifest_id, step, str(times), sabotage)
-    command = [sys.executable, "-m", "tests.gates.store.victim", *arguments]
-    return subprocess.run(command, check=False, cwd=REPOSITORY, timeout=120, env={**os.environ, **environment}).returncode
+    return victims.run("tests.gates.store.victim", *arguments, environment={**os.environ, **environment})
 
 
 def lose_power(scene: Scene) -> None:

@@ -3,12 +3,10 @@
 import os
 import signal
 import sys
-from pathlib import Path
 
 
 def main() -> None:
     file, account_id, key, step, database, store = sys.argv[1:]
-    sys.path.insert(0, str(Path(__file__).resolve().parents[3]))
     os.environ["DJANGO_SETTINGS_MODULE"] = "tests.settings"
     import django
     from django.conf import settings

@@ -2,9 +2,8 @@
 
 import io
 import json
+import os
 import stat
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -20,10 +19,10 @@ from sessions_app.models import Account, Session
 from sessions_app.services import session_deletion
 from sessions_app.services.operation import Asked
 from tests.integration.operations.world import World, damage, done, error_of, events, forget_cache, guest, scribble, store_directory
+from tests.support import victims
 from workers.models import HostPin
 
 KEY = SecretKey(bytes(range(32)))
-DIES = Path(__file__).with_name("import_victim.py")
 
 
 @pytest.fixture
@@ -137,23 +136,8 @@ def test_a_bad_file_is_refused_and_nothing_is_imported(file: Path, other: Accoun
 def test_killed_at_any_step_an_import_has_published_nothing_and_then_starts_over(
     world: World, file: Path, other: Account, step: str
 ) -> None:
-    victim = subprocess.run(
-        [
-            sys.executable,
-            DIES,
-            str(file),
-            other.id,
-            KEY.reveal().hex(),
-            step,
-            str(connection.settings_dict["NAME"]),
-            str(store_directory()),
-        ],
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=120,
-    )
-    assert victim.returncode == -9, victim.stderr
+    arguments = [str(file), other.id, KEY.reveal().hex(), step, str(connection.settings_dict["NAME"]), str(store_directory())]
+    assert victims.run("tests.integration.operations.import_victim", *arguments, environment=os.environ) == -9
     assert nothing_of(other)
     session = take(other, file)
     forget_cache()
