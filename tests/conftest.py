@@ -44,13 +44,6 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> LoadFileSche
     return _ByStack(config, log) if config.getoption("dist") == "loadfile" else None
 
 
-@pytest.fixture(scope="session")
-def django_db_setup(django_db_setup: None) -> None:
-    from tests.support.emptying import by_deletion  # it needs settings, which not every test has
-
-    by_deletion()
-
-
 @pytest.fixture(scope="session", autouse=True)
 def nothing_stays_outside(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     yield

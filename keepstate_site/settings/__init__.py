@@ -98,7 +98,7 @@ CACHES = {
 }
 
 STATIC_URL = "/static/"
-STATIC_ROOT = KEEPSTATE_VAR / "static"
+STATIC_ROOT = Path(env.text("KEEPSTATE_STATIC", str(KEEPSTATE_VAR / "static"))).absolute()  # made by a start
 STORAGES = {
     "default": {"BACKEND": "django.core.files.storage.InMemoryStorage"},  # nothing of ours keeps uploads
     "staticfiles": {"BACKEND": "whitenoise.storage.CompressedManifestStaticFilesStorage"},

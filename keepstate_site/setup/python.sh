@@ -27,8 +27,9 @@ ensure_venv() {
     fi
     rm -f "$VENV"/.keepstate-*
     say "installing pinned requirements, checked by hash (log: $LOGS/setup.log)"
+    # Not compiled ahead: most modules are never imported, and each is compiled by the first process that does.
     # shellcheck disable=SC2046
-    logged '^(Collecting|ERROR)' "$PYTHON" -m pip install --disable-pip-version-check --no-input --no-deps --require-hashes --progress-bar off \
+    logged '^(Collecting|ERROR)' "$PYTHON" -m pip install --disable-pip-version-check --no-input --no-deps --require-hashes --progress-bar off --no-compile \
         $(printf -- '-r requirements/%s ' "$@") || {
         tail -n 15 "$LOGS/setup.log" >&2
         fail "pip could not install the requirements; nothing was started." "Look at the network (pip's own settings and proxies are honoured), then run this again."

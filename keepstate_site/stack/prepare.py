@@ -5,6 +5,7 @@ idempotent, so a death in the middle is repaired by the next start.
 """
 
 import argparse
+import fcntl
 import hashlib
 import io
 import json
@@ -28,6 +29,8 @@ def main() -> None:
     paths = Paths(settings.KEEPSTATE_VAR)
     print("database: migrations", flush=True)
     call_command("migrate", interactive=False, verbosity=0)
+    print("checks", flush=True)
+    call_command("check")
     print("static files", flush=True)
     collect_static(settings.STATIC_ROOT)
     print("guest images", flush=True)
@@ -39,14 +42,20 @@ def main() -> None:
 
 
 def collect_static(target: Path) -> None:
-    """Copies and compresses about a thousand files, so it is skipped where their names, sizes and times are those of the last run."""
-    stamp = target / ".collected"
+    """Copies and compresses about a thousand files, so it is skipped where their names, sizes and times are those of the last run.
+
+    Under a lock, for stacks may share the directory.
+    """
+    target.mkdir(parents=True, exist_ok=True)
+    stamp = target.with_name(f"{target.name}.collected")  # beside it: collecting clears the directory
     now = _fingerprint()
-    if stamp.exists() and stamp.read_text() == now:
-        return
-    stamp.unlink(missing_ok=True)
-    call_command("collectstatic", interactive=False, verbosity=0, clear=True)
-    stamp.write_text(now)
+    with open(target.with_name(f"{target.name}.lock"), "w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if stamp.exists() and stamp.read_text() == now:
+            return
+        stamp.unlink(missing_ok=True)
+        call_command("collectstatic", interactive=False, verbosity=0, clear=True)
+        stamp.write_text(now)
 
 
 def _fingerprint() -> str:

@@ -11,6 +11,7 @@ BENCHES = {
     "rate": "how many of so many fresh machines survive a SIGKILL, with the Wilson interval",
     "store": "the checkpoint store on a real machine's images, beside restic, borg and casync",
     "index": "memory and lookups of the dedup indexes, up to 10^8 units",
+    "api": "lists, reads and admin pages by the API, and deletions, with 10^5 sessions",
     "scale": "publish, look up and erase while an account grows to 10^6 packs",
 }
 MODULES = {"index": "tests.bench.store_index", "scale": "tests.bench.store_scale"}

@@ -64,7 +64,8 @@ def gate_room(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Room]:
 
 
 @pytest.fixture(scope="package")
-def afresh_room(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Room]:
-    """A stack whose resumes boot the image afresh: a gate that is about a session's work must fail in it."""
-    with room(tmp_path_factory.mktemp("afresh"), sabotage="resume_boots_afresh") as opened:
+def sabotaged_room(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Room]:
+    """A stack in which a gate switches off the mechanism that it is about, and must fail then."""
+    directory = tmp_path_factory.mktemp("sabotaged")
+    with room(directory, switch=directory / "switch") as opened:
         yield opened

@@ -12,14 +12,19 @@ from typing import Any
 from keepstate_site.client import Client, Refused
 from keepstate_site.demo.run import machine_pids
 from keepstate_site.stack.client import running
+from tests.sabotage.mechanisms import MECHANISMS
 from tests.support.waiting import until, until_gone
 
 IMAGES = Path(os.environ.get("KEEPSTATE_IMAGES") or Path(__file__).resolve().parents[2] / "var" / "images")
 
-#: A program for the smallest guest: a nonce that only its memory holds, and a count.
+#: One copy of the pages' files for every stack of a run, since making it takes two seconds of processor time.
+STATIC = Path(os.environ.get("KEEPSTATE_VAR") or IMAGES.parent) / "static"
+
+#: A program for the smallest guest: a nonce that only its memory holds, and a count. It starts two programs each time, which keep an
+#: emulated processor busy: five times in a second is often enough to see that it goes on.
 COUNTER = (
     "nonce=$(head -c 8 /dev/urandom | od -An -tx1 | tr -d ' \\n'); n=0; "
-    'while :; do n=$((n+1)); echo "$n $nonce" > /run/status.new; mv /run/status.new /run/status; sleep 0.02; done'
+    'while :; do n=$((n+1)); echo "$n $nonce" > /run/status.new; mv /run/status.new /run/status; sleep 0.2; done'
 )
 
 
@@ -29,6 +34,7 @@ class Room:
     root: Path
     crash_file: Path
     programs: Path  # a directory that the workers' PATH begins with; empty at the start
+    switch: Path | None = None  # names the mechanism that is off, in a stack that has the switch
 
     def start(self, image: str = "tiny", **wanted: Any) -> "Subject":
         created = self.client.do("POST", "/api/sessions", {"Image": image, **wanted})
@@ -37,11 +43,21 @@ class Room:
         until(lambda: subject.status()[0] > 0, 30, "the guest's program counts")
         return subject
 
+    @contextmanager
+    def without(self, mechanism: str) -> Iterator["Room"]:
+        """The mechanism (tests/sabotage) is off; at the end it is on again, and no session is left."""
+        assert self.switch is not None
+        assert mechanism in MECHANISMS
+        replaced(self.switch, mechanism)
+        try:
+            yield self
+        finally:
+            replaced(self.switch, "")
+            _delete_all(self)
+
     def crash_at(self, step: str) -> None:
         """The next worker that reaches the step kills itself there."""
-        replacement = self.crash_file.with_suffix(".new")
-        replacement.write_text(step)
-        os.replace(replacement, self.crash_file)
+        replaced(self.crash_file, step)
 
     def crashed(self) -> bool:
         return not self.crash_file.exists()
@@ -146,15 +162,16 @@ class Subject:
 
 
 @contextmanager
-def room(root: Path, *, sabotage: str | None = None, environment: Mapping[str, str] | None = None) -> Iterator[Room]:
-    """A stack of its own below `root`; with `sabotage`, one whose named mechanism is switched off (tests/sabotage). `environment` is added
-    to its own.
+def room(root: Path, *, switch: Path | None = None, environment: Mapping[str, str] | None = None) -> Iterator[Room]:
+    """A stack of its own below `root`; with `switch`, one whose mechanisms can be switched off by that file. `environment` is added to
+    its own.
     """
     crash_file, programs = root / "crash", root / "bin"
     programs.mkdir(exist_ok=True)
     env = {
         "PATH": f"{programs}:{os.environ['PATH']}",
         "KEEPSTATE_IMAGES": str(IMAGES),
+        "KEEPSTATE_STATIC": str(STATIC),
         "KEEPSTATE_LEASE_SECONDS": "3",
         "KEEPSTATE_SWEEP_SECONDS": "1",
         "KEEPSTATE_RATE_TOKEN": "1000000",  # one token asks for everything here, as fast as it can
@@ -163,14 +180,21 @@ def room(root: Path, *, sabotage: str | None = None, environment: Mapping[str, s
         **dict.fromkeys(("DATABASE_URL", "REDIS_URL", "CHECKPOINT_STORE_URL"), ""),  # its own, not those of the test run
     }
     env |= environment or {}
-    if sabotage:
-        env |= {"DJANGO_SETTINGS_MODULE": "tests.sabotage.settings", "KEEPSTATE_SABOTAGE": sabotage}
+    if switch:
+        switch.touch()
+        env |= {"DJANGO_SETTINGS_MODULE": "tests.sabotage.settings", "KEEPSTATE_SABOTAGE_FILE": str(switch)}
     with running(root / "var", env=env) as stack:
-        opened = Room(Client(stack.url, stack.token), stack.root, crash_file, programs)
+        opened = Room(Client(stack.url, stack.token), stack.root, crash_file, programs, switch)
         try:
             yield opened
         finally:
             _delete_all(opened)
+
+
+def replaced(file: Path, text: str) -> None:
+    new = file.with_suffix(".new")
+    new.write_text(text)
+    os.replace(new, file)
 
 
 def _delete_all(opened: Room) -> None:

@@ -67,7 +67,8 @@ def _report(subject: Subject) -> tuple[int, str]:
     return (int(words[0]), words[1]) if len(words) == 3 else (0, "")
 
 
-def test_gate_1_fails_when_a_resume_boots_afresh(afresh_room: Room) -> None:
-    subject = afresh_room.start()
-    with pytest.raises(AssertionError):
-        prove_memory(subject, {})
+def test_gate_1_fails_when_a_resume_boots_afresh(sabotaged_room: Room) -> None:
+    with sabotaged_room.without("resume_boots_afresh"):
+        subject = sabotaged_room.start()
+        with pytest.raises(AssertionError):
+            prove_memory(subject, {})

@@ -4,12 +4,11 @@ Twenty times by `./keepstate prove`; eight in the whole suite, which has to end 
 """
 
 import os
-from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.gates.room import Room, Subject, room
+from tests.gates.room import Room, Subject
 from tests.support.waiting import until
 
 pytestmark = [pytest.mark.vm, pytest.mark.timeout(400)]
@@ -59,8 +58,8 @@ def test_a_machine_outlives_its_workers_and_is_adopted(gate_room: Room, evidence
     subject.delete()
 
 
-def test_gate_2a_fails_when_the_newest_save_is_not_what_resumes(tmp_path: Path) -> None:
-    with room(tmp_path, sabotage="resumes_the_first_checkpoint") as sabotaged:
+def test_gate_2a_fails_when_the_newest_save_is_not_what_resumes(sabotaged_room: Room) -> None:
+    with sabotaged_room.without("resumes_the_first_checkpoint") as sabotaged:
         subject = sabotaged.start()
         with pytest.raises(AssertionError):
             prove_cycles(sabotaged, subject, 8, {})

@@ -6,12 +6,11 @@ successor.
 
 import os
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.gates.room import Room, Subject, room
+from tests.gates.room import Room, Subject
 from tests.support.waiting import until
 from workers.crash import RESUME_STEPS, SAVE_STEPS
 
@@ -69,9 +68,9 @@ def test_a_worker_killed_during_a_resume_loses_nothing(gate_room: Room, subject:
     evidence |= {"step": step, "attempts": operation["attempt"]}
 
 
-def test_gate_2b_fails_when_nobody_takes_up_lost_work(tmp_path: Path) -> None:
-    with room(tmp_path, sabotage="nobody_takes_up_lost_work") as sabotaged:
-        subject = sabotaged.start()
-        sabotaged.client = replace(sabotaged.client, wait_seconds=10)
+def test_gate_2b_fails_when_nobody_takes_up_lost_work(sabotaged_room: Room) -> None:
+    with sabotaged_room.without("nobody_takes_up_lost_work"):
+        subject = sabotaged_room.start()
+        hurried = replace(sabotaged_room, client=replace(sabotaged_room.client, wait_seconds=10))
         with pytest.raises(TimeoutError):
-            prove_crash_in_save(sabotaged, subject, "stopped", {})
+            prove_crash_in_save(hurried, Subject(hurried, subject.id), "stopped", {})

@@ -84,17 +84,21 @@ def served(plan: Plan, directory: Path) -> Iterator[Path]:
         unmount(directory / status.MOUNT)
 
 
-def seen_by(runtime: Path, page: int) -> bytes | None:
-    """A page as the hypervisor would read it; None where it would get an error."""
+def seen_by(runtime: Path, pages: list[int]) -> dict[int, bytes | None]:
+    """Each page as the hypervisor would read it; None where it would get an error."""
     record = read_record(runtime, "qemu")
     assert record is not None
     pid = record["process"]["pid"]
     (segment,) = find_mapping(pid, record["memory_inode"], record["memory_bytes"])
     with open(f"/proc/{pid}/mem", "rb", buffering=0) as memory:
-        try:
-            return os.pread(memory.fileno(), PAGE_BYTES, segment.address + page * PAGE_BYTES)
-        except OSError:
-            return None
+        return {page: _page_at(memory.fileno(), segment.address + page * PAGE_BYTES) for page in pages}
+
+
+def _page_at(memory: int, address: int) -> bytes | None:
+    try:
+        return os.pread(memory, PAGE_BYTES, address)
+    except OSError:
+        return None
 
 
 def damage_met(directory: Path) -> bool:
@@ -119,7 +123,7 @@ def prove_refusal(driver: QemuDriver, image: GuestImage, saved: SavedState, scra
                 continue
             try:
                 until(partial(damage_met, directory / "lazy"), 60, "the damaged frame was met")
-                seen = {page: seen_by(machine.runtime, page) for page in held.tolist()}
+                seen = seen_by(machine.runtime, held.tolist())
             finally:
                 with suppress(MachineError):
                     machine.kill()

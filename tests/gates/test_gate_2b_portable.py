@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from keepstate_site.client import Refused
-from tests.gates.room import Room, Subject, room
+from tests.gates.room import Room, Subject
 from tests.support.waiting import until
 
 pytestmark = [pytest.mark.vm, pytest.mark.timeout(300)]
@@ -93,8 +93,8 @@ def test_a_damaged_cached_image_is_not_used(gate_room: Room, evidence: dict[str,
     subject.delete()
 
 
-def test_the_cache_gate_fails_when_cached_images_are_believed(tmp_path: Path) -> None:
-    with room(tmp_path, sabotage="cached_images_are_believed") as sabotaged:
+def test_the_cache_gate_fails_when_cached_images_are_believed(sabotaged_room: Room) -> None:
+    with sabotaged_room.without("cached_images_are_believed") as sabotaged:
         subject = sabotaged.start()
         with pytest.raises((AssertionError, Refused)):
             prove_healing(sabotaged, subject, {})

@@ -25,12 +25,12 @@ cd /run/task
 [ "$(sh add 19 23)" = 42 ] && [ "$(sh max 7 30)" = 30 ] && [ "$(sh double 21)" = 42 ] && [ "$(sh count a b c)" = 3 ]
 END
 """
-#: Works on one bug after another, about a second each; its log says which it has done, with a nonce that only its memory holds.
+#: Works on one bug after another, two seconds each; its log says which it has done, with a nonce that only its memory holds.
 AGENT = r"""
 nonce=$(head -c 8 /dev/urandom | od -An -tx1 | tr -d ' \n'); cd /run/task; n=0
 for step in add:-:+ max:-lt:-gt double:3:2 count:+2:+1; do
   file=${step%%:*}; rest=${step#*:}; t=0
-  while [ $t -lt 50 ]; do t=$((t+1)); echo "$n $t $nonce" > /run/thinking; sleep 0.02; done
+  while [ $t -lt 8 ]; do t=$((t+1)); echo "$n $t $nonce" > /run/thinking; sleep 0.2; done
   sed -i "s/${rest%:*}/${rest#*:}/" $file
   n=$((n+1)); echo "$n $file $nonce" >> log
 done
@@ -89,7 +89,8 @@ def test_an_agent_finishes_its_task_although_its_machine_and_the_daemon_were_kil
     subject.delete()
 
 
-def test_gate_4_fails_when_a_resume_boots_afresh(afresh_room: Room) -> None:
-    subject = afresh_room.start()
-    with pytest.raises(AssertionError, match="not the one that was saved"):
-        prove_unattended(afresh_room, subject, {})
+def test_gate_4_fails_when_a_resume_boots_afresh(sabotaged_room: Room) -> None:
+    with sabotaged_room.without("resume_boots_afresh"):
+        subject = sabotaged_room.start()
+        with pytest.raises(AssertionError, match="not the one that was saved"):
+            prove_unattended(sabotaged_room, subject, {})

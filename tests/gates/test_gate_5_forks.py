@@ -1,13 +1,12 @@
 """Gate 5: branches of one checkpoint share its past and nothing after it."""
 
 import os
-from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tests.gates.forks import COMMON, MINE, Forked, fork, mapped_images, prove_identity, prove_randomness
-from tests.gates.room import Room, room
+from tests.gates.room import Room
 
 pytestmark = [pytest.mark.vm, pytest.mark.timeout(400)]
 CHILDREN = int(os.environ.get("KEEPSTATE_CHILDREN", "2"))
@@ -70,8 +69,8 @@ def test_branches_share_their_past_and_nothing_after_it(gate_room: Room, evidenc
         child.delete()
 
 
-def test_gate_5_fails_when_clones_are_left_as_they_were(tmp_path: Path) -> None:
-    with room(tmp_path, sabotage="clones_are_left_as_they_were") as sabotaged:
+def test_gate_5_fails_when_clones_are_left_as_they_were(sabotaged_room: Room) -> None:
+    with sabotaged_room.without("clones_are_left_as_they_were") as sabotaged:
         forked = fork(sabotaged, "tiny", 2, pause=0.02)  # a kernel that reseeds by the clock between save and draw hides the fault
         with pytest.raises(AssertionError, match="draw the same numbers"):
             prove_randomness(forked, {})

@@ -35,9 +35,9 @@ def test_every_fresh_machine_survives_its_kill(gate_room: Room, evidence: dict[s
     prove_rate(gate_room, CYCLES, evidence)
 
 
-def test_gate_6_fails_when_a_resume_boots_afresh(afresh_room: Room) -> None:
-    with pytest.raises(AssertionError):
-        prove_rate(afresh_room, 1, {})
+def test_gate_6_fails_when_a_resume_boots_afresh(sabotaged_room: Room) -> None:
+    with sabotaged_room.without("resume_boots_afresh"), pytest.raises(AssertionError):
+        prove_rate(sabotaged_room, 1, {})
 
 
 def test_the_interval_is_the_published_one() -> None:

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tests.gates.room import IMAGES, Room, Subject, room
+from tests.gates.room import IMAGES, Room, Subject
 from workers.guest.image import list_images
 
 QEMU = shutil.which("qemu-system-aarch64")
@@ -31,8 +31,10 @@ def another_build(opened: Room) -> Iterator[None]:
     shutil.copy(QEMU, upgraded)
     with open(upgraded, "ab") as program:
         program.write(b"\0")
-    yield
-    upgraded.unlink()
+    try:
+        yield
+    finally:
+        upgraded.unlink()
 
 
 def prove_pin(opened: Room, subject: Subject, evidence: dict[str, Any]) -> None:
@@ -66,8 +68,8 @@ def test_another_build_is_refused_and_the_same_resumes(gate_room: Room, evidence
     subject.delete()
 
 
-def test_gate_pin_fails_when_pins_are_not_compared(tmp_path: Path) -> None:
-    with room(tmp_path, sabotage="pins_are_not_compared") as sabotaged:
+def test_gate_pin_fails_when_pins_are_not_compared(sabotaged_room: Room) -> None:
+    with sabotaged_room.without("pins_are_not_compared") as sabotaged:
         subject = sabotaged.start("tiny-arm64")
         with pytest.raises(AssertionError):
             prove_pin(sabotaged, subject, {})

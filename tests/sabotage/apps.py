@@ -1,5 +1,3 @@
-import os
-
 from django.apps import AppConfig
 
 
@@ -8,6 +6,6 @@ class SabotageConfig(AppConfig):
     label = "sabotage"
 
     def ready(self) -> None:
-        from tests.sabotage.mechanisms import MECHANISMS
+        from tests.sabotage import switch
 
-        MECHANISMS[os.environ["KEEPSTATE_SABOTAGE"]]()
+        switch.install()

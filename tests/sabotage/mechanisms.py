@@ -1,22 +1,24 @@
-"""One function per mechanism: it switches the mechanism off in this process."""
+"""One function per mechanism: what stands in its place while it is switched off (tests/sabotage/switch.py)."""
 
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
-from unittest.mock import patch
+
+#: (where it is, its name there, what is called instead)
+Swap = tuple[Any, str, Callable[..., Any]]
 
 
-def resume_boots_afresh() -> None:
+def resume_boots_afresh() -> list[Swap]:
     """A resume starts the image anew instead of loading the saved moment."""
     from workers.machine.qemu.driver import QemuDriver
 
     def boot_instead(self: Any, runtime: Path, spec: Any, image: Any, saved: Any, *, timeout_seconds: float) -> Any:
         return self.boot(runtime, spec, image, timeout_seconds=timeout_seconds)
 
-    patch.object(QemuDriver, "resume", boot_instead).start()
+    return [(QemuDriver, "resume", boot_instead)]
 
 
-def resumes_the_first_checkpoint() -> None:
+def resumes_the_first_checkpoint() -> list[Swap]:
     """A resume takes the session's oldest checkpoint, whichever was asked for: later saves count for nothing."""
     from checkpoints_app.models import Checkpoint
     from checkpoints_app.services import checkpoint as checkpoints
@@ -24,17 +26,17 @@ def resumes_the_first_checkpoint() -> None:
     def oldest(session: Any, checkpoint_id: str) -> Any:
         return Checkpoint.objects.select_related("pin").filter(session=session, state="published").order_by("created_at").first()
 
-    patch.object(checkpoints, "restorable", oldest).start()
+    return [(checkpoints, "restorable", oldest)]
 
 
-def nobody_takes_up_lost_work() -> None:
+def nobody_takes_up_lost_work() -> list[Swap]:
     """The sweep does not ring for work whose worker is gone."""
     from workers import sweep
 
-    patch.object(sweep, "sweep", lambda: None).start()
+    return [(sweep, "sweep", lambda: None)]
 
 
-def cached_images_are_believed() -> None:
+def cached_images_are_believed() -> list[Swap]:
     """A cached image is used without comparing it with the digest taken when it was assembled."""
     from workers.cache import files
 
@@ -42,29 +44,31 @@ def cached_images_are_believed() -> None:
         path = files.place(kind, name)
         return path if path.exists() else None
 
-    patch.object(files, "lookup", believe).start()
+    return [(files, "lookup", believe)]
 
 
-def pins_are_not_compared() -> None:
+def pins_are_not_compared() -> list[Swap]:
     """A resume starts whatever the host has, without asking whether the checkpoint was taken on the same."""
     from workers.operations import waking
 
-    patch.object(waking, "require_pin", lambda *_: None).start()
+    return [(waking, "require_pin", lambda *_: None)]
 
 
-def clones_are_left_as_they_were() -> None:
+def clones_are_left_as_they_were() -> list[Swap]:
     """A fork's child keeps its parent's identity, and each machine has the same vmgenid: the guest does not see that it is another one."""
-    from dataclasses import replace
+    from workers.machine.qemu import argv, machine
 
-    from workers.machine.qemu import machine
-    from workers.machine.qemu.platform import PLATFORMS, X86_64
+    sound = argv._devices
 
-    (device,) = X86_64.devices
-    PLATFORMS["x86_64"] = replace(X86_64, devices=({**device, "guid": "00000000-0000-0000-0000-000000000001"},))
-    patch.object(machine, "give_identity", lambda *_: None).start()
+    def with_one_vmgenid(*arguments: Any) -> list[str]:
+        told = sound(*arguments)
+        assert any('"guid": "auto"' in word for word in told)
+        return [word.replace('"guid": "auto"', '"guid": "00000000-0000-0000-0000-000000000001"') for word in told]
+
+    return [(argv, "_devices", with_one_vmgenid), (machine, "give_identity", lambda *_: None)]
 
 
-MECHANISMS: Mapping[str, Callable[[], None]] = {
+MECHANISMS: Mapping[str, Callable[[], list[Swap]]] = {
     "resume_boots_afresh": resume_boots_afresh,
     "resumes_the_first_checkpoint": resumes_the_first_checkpoint,
     "nobody_takes_up_lost_work": nobody_takes_up_lost_work,

@@ -1,4 +1,4 @@
-"""The product's settings with one mechanism switched off, by KEEPSTATE_SABOTAGE: with it, the mechanism's gate must fail."""
+"""The product's settings with a switch for its mechanisms (KEEPSTATE_SABOTAGE_FILE): with one off, that mechanism's gate must fail."""
 
 from keepstate_site.settings import *  # noqa: F403
 from keepstate_site.settings import INSTALLED_APPS

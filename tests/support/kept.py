@@ -4,10 +4,13 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
+from django.core.management.commands import flush
 from django.db import connection, transaction
 from django.db.backends.postgresql.operations import DatabaseOperations
 
 _WITHOUT_RULES = "SET LOCAL session_replication_role = replica"
+#: What migrating writes: it tells what exists, not what a test did, and no test changes it.
+_DESCRIBING = frozenset({"django_content_type", "auth_permission"})
 
 
 @contextmanager
@@ -22,11 +25,19 @@ def without_rules() -> Iterator[None]:
 
 
 def let_tests_empty_tables() -> None:
-    """What pytest does after a test with transactions of its own truncates every table, in one transaction."""
-    flush = DatabaseOperations.sql_flush
+    """From now on, what is cleaned up after a test with transactions of its own goes by deletion, in one transaction.
 
-    def sql_flush(self: DatabaseOperations, *arguments: Any, **options: Any) -> list[str]:
-        statements = flush(self, *arguments, **options)
-        return [_WITHOUT_RULES, *statements] if statements else statements
+    Django truncates every table and makes the rows of its permissions anew. To truncate is to make a file for each table and index, a
+    tenth of a second of processor time for a handful of rows, and one test in five commits.
+    """
+    DatabaseOperations.sql_flush = _deletions  # type: ignore[method-assign,assignment]
+    flush.emit_post_migrate_signal = _nothing  # type: ignore[attr-defined]
 
-    DatabaseOperations.sql_flush = sql_flush  # type: ignore[method-assign,assignment]
+
+def _deletions(self: DatabaseOperations, style: Any, tables: list[str], **_: bool) -> list[str]:
+    gone = [f"DELETE FROM {self.quote_name(table)}" for table in tables if table not in _DESCRIBING]
+    return ["; ".join([_WITHOUT_RULES, *gone])]
+
+
+def _nothing(*_: Any, **__: Any) -> None:
+    """Instead of making the permissions' rows anew: they are still there."""

@@ -85,12 +85,12 @@ def test_a_worker_that_is_killed_comes_back(stack: RunningStack) -> None:
     until(lambda: worker() not in (None, before), 60, "another worker runs")
 
 
-def test_a_killed_stack_leaves_no_process_and_starts_again_with_its_login(root: Path) -> None:
-    with running(root / "second", env=FAKE) as first:
-        children = stacks.children_of(first.pid)
-        assert len(children) >= 7
-        os.kill(first.pid, signal.SIGKILL)
-        for pid in children.values():
-            until_gone(pid, 60)
-    with running(root / "second", env=FAKE) as second:
-        assert (second.token, second.account_id) == (first.token, first.account_id)
+def test_a_killed_stack_leaves_no_process_and_starts_again_with_its_login(stack: RunningStack) -> None:
+    """The last one: it kills the stack of all the others."""
+    children = stacks.children_of(stack.pid)
+    assert len(children) >= 7
+    os.kill(stack.pid, signal.SIGKILL)
+    for pid in children.values():
+        until_gone(pid, 60)
+    with running(stack.root, env=FAKE) as again:
+        assert (again.token, again.account_id) == (stack.token, stack.account_id)

@@ -37,6 +37,7 @@ def _warm(**_: Any) -> None:
 
 
 class Command(BaseCommand):
+    requires_system_checks = ("security",)  # those of pages and models load what no worker uses; a stack makes them as it is prepared
     help = "Run a worker of this host: vm (boots, saves, resumes), io (commands in guests, observation) or control (sweeps)."
 
     def add_arguments(self, parser: CommandParser) -> None:
