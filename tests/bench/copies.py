@@ -1,6 +1,5 @@
 """Many rows like one: a model's instance says what they have in common, SQL expressions what differs. The database makes them."""
 
-from collections.abc import Mapping
 
 from django.db import connection
 from django.db.models import Model
@@ -22,7 +21,7 @@ def insert(like: Model, source: str, **differing: str) -> None:
                 continue
             values.append("%s")
             parameters.append(field.get_db_prep_save(value, connection))
-        columns.append(connection.ops.quote_name(field.column))
+        columns.append(connection.ops.quote_name(str(field.column)))
     unknown = set(differing) - {field.column for field in like._meta.concrete_fields}
     if unknown:
         raise ValueError(f"{like._meta.label} has no columns {sorted(unknown)}")
@@ -35,7 +34,7 @@ def insert(like: Model, source: str, **differing: str) -> None:
         cursor.execute("RESET session_replication_role")
 
 
-def scalars(statement: str, parameters: Mapping[str, object] | None = None) -> list[str]:
+def scalars(statement: str) -> list[str]:
     with connection.cursor() as cursor:
-        cursor.execute(statement, parameters)
+        cursor.execute(statement)
         return [str(value) for (value,) in cursor.fetchall()]
