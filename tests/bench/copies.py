@@ -1,6 +1,5 @@
 """Many rows like one: a model's instance says what they have in common, SQL expressions what differs. The database makes them."""
 
-
 from django.db import connection
 from django.db.models import Model
 from django.db.models.expressions import DatabaseDefault
