@@ -26,7 +26,7 @@ def scrub(checkpoint: Checkpoint, by: str) -> int:
     write(
         "scrub", by, account_id=checkpoint.account_id, session_id=checkpoint.session_id, checkpoint_id=checkpoint.id, object_count=made_due
     )
-    dispatch.ring_store_upkeep()
+    dispatch.ring_control_once_committed(dispatch.STORE_UPKEEP)
     return made_due
 
 
@@ -34,10 +34,10 @@ def scrub(checkpoint: Checkpoint, by: str) -> int:
 def upkeep(by: str) -> None:
     """The store's upkeep is rung: it reads what is due, within its budget, and goes on with erasures."""
     write("store_upkeep", by, account_id="")
-    dispatch.ring_store_upkeep()
+    dispatch.ring_control_once_committed(dispatch.STORE_UPKEEP)
 
 
 @transaction.atomic
 def look_for_orphans(by: str) -> None:
     write("store_orphans", by, account_id="")
-    dispatch.ring_store_orphans()
+    dispatch.ring_control_once_committed(dispatch.STORE_ORPHANS)

@@ -52,6 +52,7 @@ class WebhookDelivery(models.Model):
         indexes = [
             models.Index(fields=["due_at"], name="delivery_due", condition=models.Q(state=DeliveryState.PENDING)),
             models.Index(fields=["endpoint", "-created_at", "-id"], name="delivery_of_endpoint"),
+            models.Index(fields=["-created_at", "-id"], name="delivery_newest"),
             models.Index(fields=["ended_at"], name="delivery_age", condition=models.Q(ended_at__isnull=False)),
         ]
 

@@ -8,13 +8,14 @@ from typing import Any
 
 from django.db import transaction
 
-from sessions_app.models import ApiToken, Operation, Session
+from sessions_app.models import ApiToken, Operation, Session, WebhookDelivery
 from sessions_app.services import cancel as cancelling
 from sessions_app.services import record, session_deletion
 from sessions_app.services import retry as retrying
 from sessions_app.services import session as sessions
 from sessions_app.services import token as tokens
 from sessions_app.services.operation import Asked
+from sessions_app.services.webhooks import delivery
 from sessions_app.states import RecordKind
 
 REASON = "asked by an operator"
@@ -59,8 +60,14 @@ def retry(operation: Operation, by: str) -> Operation:
 
 @transaction.atomic
 def revoke(token: ApiToken, by: str) -> None:
-    tokens.revoke(token)
+    tokens.end(token, actor=by)
     write("revoke", by, account_id=token.account_id, token_id=token.id)
+
+
+@transaction.atomic
+def redeliver(message: WebhookDelivery, by: str) -> None:
+    delivery.redeliver(message.endpoint, message.id)
+    write("redeliver", by, account_id=message.endpoint.account_id, session_id=message.session_id, delivery_id=message.id)
 
 
 def _told(what: str, by: str, operation: Operation, **facts: Any) -> Operation:

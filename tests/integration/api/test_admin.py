@@ -6,7 +6,9 @@ from typing import Any
 import pytest
 from django.contrib import admin
 from django.contrib.admin.utils import quote
+from django.contrib.auth.models import User
 from django.db import connection
+from django.db.models.functions import Now
 from django.test import Client
 from django.test.utils import CaptureQueriesContext
 from django.urls import reverse
@@ -14,7 +16,8 @@ from django.urls import reverse
 from checkpoints_app.models import Checkpoint, ErasureReceipt, Manifest, OrphanObject, Pack, Sweep
 from checkpoints_app.services import pin as pins
 from sessions_app.admin.paging import MOST_ROWS
-from sessions_app.models import ApiToken, IdlePolicy, SavePolicy
+from sessions_app.models import ApiToken, DeviceGrant, IdlePolicy, Membership, RetentionPolicy, SavePolicy, WebhookDelivery, WebhookEndpoint
+from sessions_app.roles import Role
 from sessions_app.services import record
 from sessions_app.services import token as tokens
 from sessions_app.states import RecordKind
@@ -44,6 +47,13 @@ def _more(owner: Tenant, number: int) -> None:
     ErasureReceipt.objects.create(account_id=f"acct_{number}")
     Sweep.objects.create(name=f"sweep {number}")
     record.write(RecordKind.LIFECYCLE, "session.created", account_id=owner.account.id)
+    user = User.objects.create(username=f"user {number}")
+    Membership.objects.create(user=user, account=owner.account, role=Role.OWNER)
+    digests = {"device_digest": f"secret device {number}", "user_digest": f"secret user {number}"}
+    DeviceGrant.objects.create(account=owner.account, user=user, expires_at=Now(), **digests)
+    RetentionPolicy.objects.create(account=owner.account, session=session)
+    hook = WebhookEndpoint.objects.create(account=owner.account, url="https://example.com", secret=b"secret hook")
+    WebhookDelivery.objects.create(id=f"msg_{number}", endpoint=hook, event_type="session.created", body="secret body")
 
 
 def _list(model: Any) -> str:
@@ -61,8 +71,9 @@ def _page(model: Any) -> str:
 def test_every_kind_of_row_is_there() -> None:
     names = {model.__name__ for model in OURS}
     of_sessions = {"Account", "ApiToken", "Session", "Operation", "SessionEvent", "SavePolicy", "IdlePolicy", "ServiceRecord"}
+    of_accounts = {"Membership", "DeviceGrant", "RetentionPolicy", "WebhookEndpoint", "WebhookDelivery"}
     of_the_store = {"Image", "Pin", "Checkpoint", "Pack", "Manifest", "OrphanObject", "ErasureReceipt", "Sweep"}
-    assert names == of_sessions | of_the_store | {"Host"}
+    assert names == of_sessions | of_accounts | of_the_store | {"Host"}
 
 
 def test_lists_search_and_pages_of_rows_open_and_show_no_secret(rows: Tenant, admin_client: Client) -> None:
@@ -73,6 +84,7 @@ def test_lists_search_and_pages_of_rows_open_and_show_no_secret(rows: Tenant, ad
         assert page.status_code == 200, model
         assert rows.token.digest not in page.content.decode()
         assert rows.plain not in page.content.decode()
+        assert not re.search("secret (?:device|user|hook|body)", page.content.decode()), model
 
 
 def test_rows_are_neither_added_nor_changed_nor_deleted(rows: Tenant, admin_client: Client) -> None:

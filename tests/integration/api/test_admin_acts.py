@@ -11,7 +11,7 @@ from django.urls import reverse
 
 from checkpoints_app.models import Checkpoint, Manifest, ManifestEdge, Pack, PackEdge, Sweep
 from checkpoints_app.services import verify
-from sessions_app.models import Operation, ServiceRecord
+from sessions_app.models import Operation, ServiceRecord, WebhookDelivery, WebhookEndpoint
 from sessions_app.states import OperationKind, OperationState, RecordKind, SessionState
 from tests.support.fleet import Tenant, boot_asked, session_row
 from workers.models import Host
@@ -227,3 +227,14 @@ def test_no_deletion_is_planned_by_a_link_or_by_who_may_only_change(owner: Tenan
 
 def _told(answer: Any) -> str:
     return " ".join(str(message) for message in get_messages(answer.wsgi_request))
+
+
+def test_a_message_that_was_given_up_is_sent_again(owner: Tenant, admin_client: Client) -> None:
+    hook = WebhookEndpoint.objects.create(account=owner.account, url="https://example.com", secret=b"s")
+    given_up = WebhookDelivery.objects.create(
+        id="msg_1", endpoint=hook, event_type="session.created", body="{}", state="given_up", attempt=9
+    )
+    act(admin_client, given_up, "redeliver")
+    given_up.refresh_from_db()
+    assert (given_up.state, given_up.attempt) == ("pending", 0)
+    assert [line.type for line in records()] == ["operator.redeliver"]
