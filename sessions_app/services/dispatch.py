@@ -75,6 +75,11 @@ def ring_host(host_id: str) -> None:
         _send(OBSERVE_HOST, io_queue(host_id))
 
 
+def ring_retention() -> None:
+    """Ask for a turn of expiry and erasure now, once the caller's transaction is committed."""
+    transaction.on_commit(partial(_send, RETENTION, CONTROL_QUEUE), robust=True)
+
+
 def _unread(queue: str) -> int:
     """How many messages wait there; 0 where the broker does not say."""
     try:
