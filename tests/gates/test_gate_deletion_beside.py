@@ -13,6 +13,7 @@ from sessions_app.services import session_erasure
 from tests.integration.checkpoints.test_orphans import days_pass
 from tests.integration.operations.conftest import doorbells, host, world
 from tests.integration.operations.forking import ask_fork
+from tests.integration.operations.restoring import ask_restore
 from tests.integration.operations.test_delete import hours_pass
 from tests.integration.operations.world import (
     Died,
@@ -27,7 +28,7 @@ from tests.integration.operations.world import (
     succeeded,
 )
 from workers.cache import files
-from workers.crash import BOOT_STEPS, FORK_STEPS, RESUME_STEPS, SAVE_STEPS
+from workers.crash import BOOT_STEPS, FORK_STEPS, RESTORE_STEPS, RESUME_STEPS, SAVE_STEPS
 from workers.host import machines
 from workers.host.identity import cache_directory
 from workers.machine.fake.machine import FakeMachine
@@ -47,6 +48,7 @@ CASES = [
     *(("resume", step) for step in RESUME_STEPS),
     *(("fork", step) for step in FORK_STEPS),
     *(("exec", step) for step in EXEC_STEPS),
+    *(("restore", step) for step in RESTORE_STEPS),
 ]
 
 
@@ -61,6 +63,7 @@ class Scene:
             "resume": world.ask_resume,
             "fork": lambda session: ask_fork(session, 1),
             "exec": lambda session: world.ask_exec(session, "sh", "-c", "echo said"),
+            "restore": lambda session: ask_restore(session, world.save(session)),
         }
         if kind == "boot":
             self.operation = world.ask_boot()

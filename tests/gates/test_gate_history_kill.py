@@ -13,11 +13,10 @@ from django.db import connections
 
 from checkpoints_app.models import Checkpoint
 from sessions_app.models import Operation, Session
-from sessions_app.services import event, fork, restore
-from sessions_app.services.operation import Asked
-from sessions_app.services.restore import Wanted
+from sessions_app.services import event, fork
 from tests.integration.operations.conftest import doorbells, host, session, world
 from tests.integration.operations.forking import ask_fork, resumes
+from tests.integration.operations.restoring import ask_restore
 from tests.integration.operations.world import World, done, expire, guest, live_machines, succeeded
 from workers.crash import FORK_STEPS, RESTORE_STEPS
 from workers.host import machines
@@ -61,8 +60,7 @@ def prove_restore(world: World, session: Session, step: str) -> dict[str, Any]:
     point = world.save(session)
     guest(session, "echo later > note")
     before = lines(session)
-    session.refresh_from_db()
-    operation = restore.ask(session, Wanted(point.id, "gate", session.revision, session.epoch), Asked())
+    operation = ask_restore(session, point)
     killed(world, operation, step)
     assert_kept(session, before)
     assert len(live_machines()) <= 1, "two machines of one session at once"

@@ -7,7 +7,7 @@ from checkpoints_app.models import Checkpoint
 from sessions_app.models import Session
 from sessions_app.services import reconcile
 from tests.integration.operations.forking import ask_fork
-from tests.integration.operations.test_restore import answer_of, consented, refused
+from tests.integration.operations.restoring import answer_of, consented, refused
 from tests.integration.operations.world import World, error_of, events, guest, live_machines
 from tests.support.kept import without_rules
 

@@ -1,15 +1,12 @@
 """Restore: the whole session goes back to a named checkpoint, in a new epoch, and nothing that is recorded is rolled back."""
 
-from typing import Any
-
 import pytest
 
 from checkpoints_app.models import Checkpoint
-from sessions_app.errors import RestoreScope, StackIncompatible
-from sessions_app.models import Operation, Session
+from sessions_app.errors import StackIncompatible
+from sessions_app.models import Session
 from sessions_app.services import cancel, history, restore
-from sessions_app.services.operation import Asked
-from sessions_app.services.restore import Wanted
+from tests.integration.operations.restoring import answer_of, ask_restore, consented, refused
 from tests.integration.operations.world import (
     Died,
     World,
@@ -29,28 +26,6 @@ from tests.integration.operations.world import (
 )
 from workers.crash import RESTORE_STEPS
 from workers.operations import waking
-
-
-def ask_restore(session: Session, point: Checkpoint, accepted: str | None = None) -> Operation:
-    session.refresh_from_db()
-    wanted = Wanted(point.id, "wrong branch", session.revision, session.epoch, accepted)
-    return restore.ask(session, wanted, Asked())
-
-
-def refused(session: Session, point: Checkpoint, accepted: str | None = None) -> RestoreScope:
-    with pytest.raises(RestoreScope) as found:
-        ask_restore(session, point, accepted)
-    return found.value
-
-
-def consented(session: Session, point: Checkpoint) -> Operation:
-    return ask_restore(session, point, str(refused(session, point).facts["affected_digest"]))
-
-
-def answer_of(operation: Operation) -> dict[str, Any]:
-    response = succeeded(operation).response
-    assert isinstance(response, dict)
-    return response
 
 
 def test_at_once_after_its_save_a_running_session_goes_back_without_consent_and_its_machine_is_ended_unsaved(
