@@ -2,7 +2,7 @@
 
     ServiceError
       NotFound  NotServed  Unauthenticated  Forbidden  Invalid  TooLarge  NotJson  WrongMethod  ClientTooOld
-      Conflict  Cancelled  StillVerifying  WrongState  NoCheckpoint  NotRestorable  StackIncompatible  RecoveryRequired  RestoreScope
+      Conflict  AccountClosing  Cancelled  StillVerifying  WrongState  NoCheckpoint  NotRestorable  StackIncompatible  RecoveryRequired  RestoreScope
       IntegrityFailed
       PathExists  RangeRefused  UpgradeRequired  Throttled
       AuthorizationPending  SlowDown  AccessDenied  ExpiredCode
@@ -89,6 +89,12 @@ class Conflict(ServiceError):
     """The record is busy or has moved; nothing was done."""
 
     code, status = "ks_conflict", 409
+
+
+class AccountClosing(ServiceError):
+    """The account is being deleted: it takes no change but to stay after all. Nothing was done."""
+
+    code, status = "ks_account_closing", 409
 
 
 class Cancelled(ServiceError):

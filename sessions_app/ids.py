@@ -45,3 +45,7 @@ def new_message_id() -> str:
 
 def new_workspace_id() -> str:
     return "ws_" + secrets.token_hex(12)
+
+
+def new_deletion_id() -> str:
+    return "adel_" + secrets.token_hex(12)

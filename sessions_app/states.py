@@ -75,6 +75,26 @@ class OperationKind(StrEnum):
     RESTORE = "restore"
 
 
+class DeletionState(StrEnum):
+    """Of an account's deletion. What was shown before it is a plan, and has changed nothing."""
+
+    SCHEDULED = "scheduled"  # the account is closing; it can be cancelled
+    RUNNING = "running"
+    DONE = "done"
+    CANCELLED = "cancelled"
+
+
+_D = DeletionState
+
+DELETION_TRANSITIONS: Mapping[DeletionState, frozenset[DeletionState]] = {
+    _D.SCHEDULED: frozenset({_D.RUNNING, _D.CANCELLED}),
+    _D.RUNNING: frozenset({_D.DONE}),
+    _D.DONE: frozenset(),
+    _D.CANCELLED: frozenset(),
+}
+DELETION_ACTIVE = frozenset({_D.SCHEDULED, _D.RUNNING})
+
+
 class PlanKind(StrEnum):
     FORK = "fork"
     SESSION_DELETION = "session_deletion"

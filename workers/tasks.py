@@ -3,6 +3,7 @@
 from celery import shared_task
 
 from sessions_app.services.dispatch import (
+    ACCOUNTS,
     HOUSEKEEPING,
     LIFECYCLE,
     OBSERVE_HOST,
@@ -110,3 +111,11 @@ def retention() -> None:
     from workers import turns
 
     turns.take("retention", retaining.run_turn)
+
+
+@shared_task(name=ACCOUNTS)
+def accounts() -> None:
+    from sessions_app.services import account_run
+    from workers import turns
+
+    turns.take("accounts", account_run.run_due)

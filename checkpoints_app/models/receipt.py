@@ -9,7 +9,10 @@ def new_receipt_id() -> str:
 
 
 class ErasureReceipt(models.Model):
-    """What was erased of an account, kept after the account: values, no foreign keys. Unsigned while the erasure goes on."""
+    """What was erased of an account, kept after the account: values, no foreign keys. Unsigned while the erasure goes on.
+
+    Of an account that was deleted as a whole: `deletion_id`, and in `erased` how many of what, by name.
+    """
 
     id = models.CharField(primary_key=True, max_length=40, default=new_receipt_id, editable=False)
     account_id = models.CharField(max_length=40, db_index=True)
@@ -20,6 +23,8 @@ class ErasureReceipt(models.Model):
     objects_gone_at = models.DateTimeField(null=True, blank=True)  # all but the key's: from here on the store may be empty of the account
     key_destroyed_at = models.DateTimeField(null=True, blank=True)
     finished_at = models.DateTimeField(null=True, blank=True)
+    deletion_id = models.CharField(max_length=40, blank=True, db_index=True)
+    erased = models.JSONField(null=True, blank=True)
     signature = models.CharField(max_length=64, blank=True)
 
     class Meta:

@@ -5,19 +5,22 @@ deleted and confirmed gone, the key's last; then the rows go; then the receipt i
 died. From the moment that the key is gone, whatever a writer in flight still puts is unreadable for ever; a last listing finds it.
 """
 
+from contextlib import AbstractContextManager
 from itertools import islice
+from typing import Any
 
 from django.db import transaction
 from django.db.models.functions import Now
 
 from checkpoints_app.models import AccountKey, Checkpoint, ErasureReceipt, Manifest, ManifestEdge, OrphanObject, Pack, PackEdge
-from checkpoints_app.services import key, locks, receipt, storage
+from checkpoints_app.services import key, receipt, storage
 from checkpoints_app.states import CheckpointState, ManifestState, PackState
 from checkpoints_app.store import account_prefix
 from checkpoints_app.store.backends.backend import Listed, Step, no_step
 from checkpoints_app.store.names import QUARANTINE, parse_key
 from sessions_app.errors import Conflict
 from sessions_app.models import Account, Session
+from sessions_app.services import locks
 from sessions_app.states import SessionState
 
 _WAIT_SECONDS = 60
@@ -31,17 +34,46 @@ def erase_account(account: Account, *, step: Step = no_step) -> ErasureReceipt:
     Safe to repeat: after BackendError or Busy what was left is done, and the one receipt written; when all is done, the last receipt is
     returned again. Raises BackendError if a listing or a deletion fails: then nothing is reported as erased.
     """
-    with locks.exclusive(f"account-erase/{account.id}", _WAIT_SECONDS):
+    with _alone(account.id):
         found = _begin(account)
         if found.finished_at is None:
-            _condemn(account)
-            step("condemned")
-            _delete_objects(account, found, step)
-            _delete_key(account, found, step)
-            _delete_rows(account)
-            step("rows_deleted")
+            _erase(account, found, step)
             _sign(found)
         return found
+
+
+def erase_with_account(account: Account) -> dict[str, Any]:
+    """A step of the account's own deletion: as `erase_account`, but the receipt stays unsigned until all else of the account is gone."""
+    with _alone(account.id):
+        found = _begin(account)
+        if found.finished_at is None:
+            _erase(account, found, no_step)
+        found.refresh_from_db()
+        return {"stored objects": found.object_count, "stored bytes": found.stored_bytes, "published checkpoints": found.checkpoint_count}
+
+
+def sign_deletion(account_id: str, deletion_id: str, erased: dict[str, Any]) -> None:
+    """The receipt of the account's deletion, over all that was erased. Safe to repeat; the account's rows are gone."""
+    with _alone(account_id):
+        if ErasureReceipt.objects.filter(deletion_id=deletion_id, finished_at__isnull=False).exists():
+            return
+        found = ErasureReceipt.objects.filter(account_id=account_id, finished_at__isnull=True).first()
+        found = found or ErasureReceipt.objects.create(account_id=account_id)
+        ErasureReceipt.objects.filter(id=found.id).update(deletion_id=deletion_id, erased=erased)
+        _sign(found)
+
+
+def _alone(account_id: str) -> AbstractContextManager[None]:
+    return locks.exclusive(f"account-erase/{account_id}", _WAIT_SECONDS)
+
+
+def _erase(account: Account, found: ErasureReceipt, step: Step) -> None:
+    _condemn(account)
+    step("condemned")
+    _delete_objects(account, found, step)
+    _delete_key(account, found, step)
+    _delete_rows(account)
+    step("rows_deleted")
 
 
 def _begin(account: Account) -> ErasureReceipt:

@@ -16,7 +16,6 @@ from typing import TypeVar
 from checkpoints_app.models import Pack
 from checkpoints_app.services import host_index, storage
 from checkpoints_app.services import pack as packs
-from checkpoints_app.services.locks import Busy
 from checkpoints_app.services.relied import PacksMoved, PackVersion, version_of
 from checkpoints_app.states import PACK_RELIABLE, PackState
 from checkpoints_app.store import (
@@ -36,6 +35,7 @@ from checkpoints_app.store.compact_index import CompactIndex
 from checkpoints_app.store.generations import MOVES
 from checkpoints_app.store.ids import Ids
 from checkpoints_app.store.packs import PackIndex
+from sessions_app.services.locks import Busy
 
 NEWEST_PACKS = 64  # made on other hosts since this one's last save: so many are learned at each save
 _BATCH_PACKS = 64  # tables read at a time: 9 MiB

@@ -17,7 +17,7 @@ import numpy as np
 from django.db import transaction
 
 from checkpoints_app.models import Pack, PackEdge
-from checkpoints_app.services import integrity, key, locks, storage
+from checkpoints_app.services import integrity, key, storage
 from checkpoints_app.states import PackState
 from checkpoints_app.store import IntegrityError, MissingObjectError
 from checkpoints_app.store.backends.backend import Step, no_step
@@ -25,6 +25,7 @@ from checkpoints_app.store.bitmap import UnitSet, as_set, decode_units, encode_u
 from checkpoints_app.store.packs import PackIndex
 from checkpoints_app.store.rewrite import RewrittenPack, rewrite_pack
 from checkpoints_app.store.scan import read_listing
+from sessions_app.services import locks
 
 log = logging.getLogger(__name__)
 

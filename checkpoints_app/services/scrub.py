@@ -15,10 +15,10 @@ from django.db.models.functions import Now
 
 from checkpoints_app.models import Manifest, Pack, Sweep
 from checkpoints_app.services import heal, sweeps, verify
-from checkpoints_app.services.locks import Busy
 from checkpoints_app.services.verify import Verdict
 from checkpoints_app.states import ManifestState, PackState
 from sessions_app.errors import IntegrityFailed
+from sessions_app.services.locks import Busy
 
 log = logging.getLogger(__name__)
 

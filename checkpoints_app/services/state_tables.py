@@ -26,6 +26,7 @@ def page() -> str:
             "One exclusive operation at a time on a session: " + _words(sessions.EXCLUSIVE_KINDS) + ".",
         ),
         _section("Device grant", sessions.DEVICE_GRANT_TRANSITIONS, "Whatever its state, it ends when its time is over."),
+        _section("Account deletion", sessions.DELETION_TRANSITIONS, "While it is scheduled or running, the account takes no other change."),
         _section("Checkpoint", checkpoints.CHECKPOINT_TRANSITIONS, _client_words()),
         _section("Pack", checkpoints.PACK_TRANSITIONS, "A save may rely on a pack that is " + _words(checkpoints.PACK_RELIABLE) + "."),
     ]

@@ -6,8 +6,8 @@ from contextlib import contextmanager
 from django.db.models.functions import Now
 
 from checkpoints_app.models import Sweep
-from checkpoints_app.services import locks
 from checkpoints_app.store import StoreError
+from sessions_app.services import locks
 
 
 @contextmanager

@@ -8,8 +8,8 @@ import logging
 from django.conf import settings
 
 from checkpoints_app.services import erase, host_index, orphans, scrub, storage
-from checkpoints_app.services.locks import Busy
 from checkpoints_app.store import StoreError
+from sessions_app.services.locks import Busy
 
 log = logging.getLogger(__name__)
 

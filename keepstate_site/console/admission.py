@@ -12,6 +12,7 @@ from sessions_app.api.auth import admitted
 from sessions_app.errors import Forbidden, Invalid
 from sessions_app.models import ApiToken, Session
 from sessions_app.roles import Scope
+from sessions_app.services import account as accounts
 from sessions_app.services import session as sessions
 from sessions_app.services import token as tokens
 from sessions_app.services.operation import require_state
@@ -44,6 +45,8 @@ def admit(
     view = pages.flag(query, "view")
     scope = Scope.SESSIONS_READ if view else Scope.SESSIONS_WRITE
     tokens.require(token, scope)
+    if not view and token.account.closing_at is not None:
+        raise accounts.closing()
     session = sessions.find(token.account, session_id)
     columns = pages.whole(query, "cols", default=80, allowed=COLUMNS)
     rows = pages.whole(query, "rows", default=24, allowed=ROWS)

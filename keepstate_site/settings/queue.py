@@ -66,6 +66,11 @@ def settings(redis_url: str, sweep_seconds: int) -> dict[str, Any]:
                 "schedule": float(sweep_seconds),
                 "options": {"queue": CONTROL, "expires": sweep_seconds},
             },
+            "accounts": {
+                "task": "workers.accounts",
+                "schedule": float(sweep_seconds),
+                "options": {"queue": CONTROL, "expires": sweep_seconds},
+            },
             "housekeeping": {"task": "workers.housekeeping", "schedule": 60.0, "options": {"queue": CONTROL, "expires": 60}},
             "store_upkeep": {"task": "workers.store_upkeep", "schedule": 60.0, "options": {"queue": CONTROL, "expires": 60}},
             "usage": {"task": "workers.usage", "schedule": 60.0, "options": {"queue": CONTROL, "expires": 60}},

@@ -1,6 +1,6 @@
 """An account's tokens: shown without their text, made within what the maker may do, revoked."""
 
-from typing import Any
+from typing import Any, ClassVar
 
 from django.conf import settings
 from drf_spectacular.utils import OpenApiExample, extend_schema
@@ -105,6 +105,7 @@ class TokensView(RecordedView):
 class TokenView(RecordedView):
     shape = Shape.V2
     needs = ACCOUNT
+    while_closing: ClassVar[frozenset[str]] = frozenset({"DELETE"})
 
     @extend_schema(
         operation_id="token_end",
@@ -127,6 +128,7 @@ class TokenView(RecordedView):
 
 class RevokeView(ApiView):
     needs = ANY_TOKEN
+    while_closing: ClassVar[frozenset[str]] = frozenset({"POST"})
 
     @extend_schema(
         operation_id="token_revoke",

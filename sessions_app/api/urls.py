@@ -3,6 +3,8 @@
 from django.urls import URLPattern, path, re_path
 
 from sessions_app.api.account import WhoAmIView
+from sessions_app.api.account_deletion import AccountDeletionPlanView, AccountDeletionView, ReceiptView
+from sessions_app.api.account_export import AccountExportView
 from sessions_app.api.cancel import OperationCancelView
 from sessions_app.api.capabilities import CapabilitiesView, PublicCapabilitiesView
 from sessions_app.api.console import AttachView, ConsoleView
@@ -37,6 +39,10 @@ urlpatterns: list[URLPattern] = [
     path("api/device/code", DeviceCodeView.as_view(), name="device-code"),
     path("api/device/token", DeviceTokenView.as_view(), name="device-token"),
     path("api/whoami", WhoAmIView.as_view(), name="whoami"),
+    path("api/v2/account/deletion-plan", AccountDeletionPlanView.as_view(), name="account-deletion-plan"),
+    path("api/v2/account/deletion", AccountDeletionView.as_view(), name="account-deletion"),
+    path("api/v2/account/export", AccountExportView.as_view(), name="account-export"),
+    path("api/v2/receipts/<str:deletion_id>", ReceiptView.as_view(), name="receipt"),
     path("api/tokens/revoke", RevokeView.as_view(), name="token-revoke"),
     path("api/v2/tokens", TokensView.as_view(), name="tokens"),
     path("api/v2/tokens/<str:token_id>", TokenView.as_view(), name="token"),

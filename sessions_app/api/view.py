@@ -6,7 +6,7 @@ from typing import Any, ClassVar
 from rest_framework.authentication import BaseAuthentication
 from rest_framework.negotiation import BaseContentNegotiation
 from rest_framework.parsers import JSONParser
-from rest_framework.permissions import BasePermission
+from rest_framework.permissions import SAFE_METHODS, BasePermission
 from rest_framework.renderers import JSONRenderer
 from rest_framework.request import Request
 from rest_framework.response import Response
@@ -17,6 +17,7 @@ from sessions_app.api import errors, protocol
 from sessions_app.api.auth import SESSIONS, BearerAuthentication, HasScope, Needs
 from sessions_app.api.envelope import Shape, success
 from sessions_app.models import Account, ApiToken
+from sessions_app.services import account as accounts
 
 
 class AlwaysJson(BaseContentNegotiation):
@@ -34,6 +35,7 @@ class ApiView(APIView):
 
     shape: ClassVar[Shape] = Shape.PLAIN
     needs: ClassVar[Needs] = SESSIONS
+    while_closing: ClassVar[frozenset[str]] = frozenset()  # methods that change something and are served while the account is closing
     authentication_classes: Sequence[type[BaseAuthentication]] = (BearerAuthentication,)
     permission_classes: Sequence[type[BasePermission]] = (HasScope,)
     parser_classes = (JSONParser,)  # for the schema: `body.read` reads bodies
@@ -45,6 +47,13 @@ class ApiView(APIView):
     def initial(self, request: Request, *args: Any, **kwargs: Any) -> None:
         protocol.require(request)
         super().initial(request, *args, **kwargs)
+        self._refuse_while_closing(request)
+
+    def _refuse_while_closing(self, request: Request) -> None:
+        """Every change but the few that are named. What starts work is asked again, under a lock (services/account.py)."""
+        changes = request.method not in SAFE_METHODS and request.method not in self.while_closing
+        if changes and isinstance(request.auth, ApiToken) and request.auth.account.closing_at is not None:
+            raise accounts.closing()
 
     def get_exception_handler(self) -> Callable[[Exception, dict[str, Any]], Response]:
         return errors.handle

@@ -1,4 +1,5 @@
 from sessions_app.models.account import Account
+from sessions_app.models.account_deletion import AccountDeletion
 from sessions_app.models.device_grant import DeviceGrant
 from sessions_app.models.event import SessionEvent
 from sessions_app.models.membership import Membership
@@ -17,6 +18,7 @@ from sessions_app.models.workspace import Workspace, WorkspacePart
 
 __all__ = [
     "Account",
+    "AccountDeletion",
     "AccountUsage",
     "ApiToken",
     "DeviceGrant",

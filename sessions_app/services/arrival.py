@@ -3,6 +3,7 @@
 from typing import Any
 
 from sessions_app.models import Account, Session
+from sessions_app.services import account as accounts
 from sessions_app.services import bounds, event, record
 from sessions_app.services.steps import ImageChoice
 from sessions_app.states import SessionState
@@ -21,6 +22,7 @@ def park(
     account: Account, session_id: str, image: ImageChoice, *, memory_bytes: int, cpus: int, source: str, facts: dict[str, Any]
 ) -> Session:
     """Prerequisite: inside the transaction that gives it a checkpoint; without one it could never be resumed."""
+    accounts.require_open(account.id)
     session = Session.objects.create(
         id=session_id,
         account=account,

@@ -94,6 +94,8 @@ def accept(
 
     Prerequisite: the session was locked or made in the caller's transaction. Raises WrongState or Conflict; then nothing was written.
     """
+    if kind not in accounts.WHILE_CLOSING:
+        accounts.require_open(session.account_id)
     require_state(session, kind)
     if kind in EXCLUSIVE_KINDS and _exclusive(session) is not None:
         raise busy(session, kind)

@@ -4,10 +4,11 @@ Whatever else is at work on the session is ended in the same commit: its lease i
 nothing, and a machine that it may have started is ended with the session's others (workers/operations/delete.py).
 """
 
+from datetime import timedelta
 from typing import Any
 
 from django.db import transaction
-from django.db.models import F
+from django.db.models import F, Q
 from django.db.models.functions import Coalesce, Now
 
 from sessions_app.errors import Cancelled, Conflict, Invalid, NoCheckpoint
@@ -30,6 +31,8 @@ RETENTION = {
 _FORKS_SHOWN = 20
 #: Deletions that one look at an account asks for: its hosts have other work.
 _BATCH = 50
+#: One that failed, for its store did not answer, is asked for again after this.
+_AGAIN = timedelta(seconds=30)
 _TRIES = 5
 _LIVE = [state for state in SessionState if state not in (SessionState.DELETING, SessionState.DELETED)]
 _HAS_NO_MACHINE = frozenset(
@@ -81,8 +84,9 @@ def ask(session: Session, *, force: bool, asked: Asked) -> Operation:
 def of_account(account: Account) -> int:
     """Ask for the deletion of a few of the account's sessions for which that is not under way. Returns how many sessions are left."""
     left = Session.objects.filter(account=account).exclude(runtime_state=SessionState.DELETED)
-    busy = Operation.objects.filter(account=account, kind=OperationKind.DELETE, state__in=OPERATION_ACTIVE).values("session")
-    for session in left.exclude(id__in=busy).order_by("id")[:_BATCH]:
+    deletions = Operation.objects.filter(account=account, kind=OperationKind.DELETE)
+    lately = deletions.filter(Q(state__in=OPERATION_ACTIVE) | Q(finished_at__gt=Now() - _AGAIN))
+    for session in left.exclude(id__in=lately.values("session")).order_by("id")[:_BATCH]:
         ask(session, force=True, asked=Asked())
     return left.count()
 

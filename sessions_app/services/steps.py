@@ -13,6 +13,12 @@ from sessions_app.models import Account, Session
 from sessions_app.services.guest_files import GuestFiles
 
 F = TypeVar("F", bound=Callable[..., Any])
+#: Called with the name of each step of a long work: where a test may end it.
+Step = Callable[[str], None]
+
+
+def no_step(_name: str) -> None:
+    """Nothing watches."""
 
 
 @dataclass(frozen=True)
@@ -162,6 +168,10 @@ erase: Chain[Callable[[Session], dict[str, Any]]] = Chain("erase")
 #: An account is being erased for good, its sessions are deleted: each app erases what else it holds of it. Must be safe to repeat; returns
 #: counts for the receipt.
 erase_account: Chain[Callable[[Account], dict[str, Any]]] = Chain("erase_account")
+#: Sign and keep the receipt of an account's erasure: the account's id, the deletion's id, what was erased. Safe to repeat.
+sign_receipt: Slot[Callable[[str, str, dict[str, Any]], None]] = Slot("sign_receipt")
+#: The signed receipt of a deletion, as it may be shown and verified, or None.
+read_receipt: Slot[Callable[[str], dict[str, Any] | None]] = Slot("read_receipt")
 #: What an app holds of an account, as (type, row) for the export; rows are JSON values without secrets, made while they are sent.
 export_account: Chain[Callable[[Account], Iterator[tuple[str, dict[str, Any]]]]] = Chain("export_account")
 #: Sealed under the account's own key, and back: what is destroyed with that key cannot be read again by anybody.

@@ -7,10 +7,10 @@ from typing import Any
 from django.core.management.base import BaseCommand, CommandError
 
 from checkpoints_app.services import account_erase, receipt
-from checkpoints_app.services.locks import Busy
 from checkpoints_app.store import StoreError
 from sessions_app.errors import ServiceError
 from sessions_app.models import Account
+from sessions_app.services.locks import Busy
 
 
 class Command(BaseCommand):
@@ -31,4 +31,4 @@ class Command(BaseCommand):
             raise CommandError(f"{error.message} {error.next_action}") from error
         except StoreError as error:
             raise CommandError(f"{error} No receipt was written; run it again when this is mended.") from error
-        self.stdout.write(json.dumps({**receipt.body(signed), "signature": signed.signature}, indent=2))
+        self.stdout.write(json.dumps(receipt.shown(signed), indent=2))

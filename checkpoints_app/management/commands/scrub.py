@@ -8,8 +8,8 @@ from django.core.management.base import BaseCommand, CommandError
 
 from checkpoints_app.models import Sweep
 from checkpoints_app.services import scrub
-from checkpoints_app.services.locks import Busy
 from checkpoints_app.store import StoreError
+from sessions_app.services.locks import Busy
 
 _WHAT_TO_DO = (
     "Damaged units heal by themselves when the same content is saved again. Of a pack that is missing, or whose table is not authentic, "

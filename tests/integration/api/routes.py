@@ -21,6 +21,8 @@ BODIES: dict[str, Any] = {
     "session-exec": {"Cmd": "true"},
     "session-pause": {},
     "session-deletion-plan": {},
+    "account-deletion-plan": {},
+    "account-deletion": {"plan_id": "aplan_" + "0" * 24, "confirm": "owner"},
     "session-resume-v2": {},
     "token-revoke": {},
     "device-code": {},
@@ -49,7 +51,7 @@ BODIES: dict[str, Any] = {
     "session-bindings": {"keys": {"anthropic": "vlt_1"}, "expected_revision": 1},
 }
 QUERIES = {"session-file-content": "?path=file", "session-file-download": "?path=file"}
-PUBLIC = frozenset({"capabilities-public", "device-code", "device-token"})
+PUBLIC = frozenset({"capabilities-public", "device-code", "device-token", "receipt"})
 
 
 @dataclass(frozen=True)

@@ -7,9 +7,10 @@ import pytest
 from django.db import connection, transaction
 
 from checkpoints_app.models import Checkpoint, Pack
-from checkpoints_app.services import dedup, erase, host_index, key, locks, pack, publish, storage
+from checkpoints_app.services import dedup, erase, host_index, key, pack, publish, storage
 from checkpoints_app.services.relied import PacksMoved
 from checkpoints_app.store import LocalBackend, load_pack_index
+from sessions_app.services import locks
 from tests.store_kit import content
 from tests.support import fleet
 from tests.support.shelf import LEASE, UNITS, Shelf

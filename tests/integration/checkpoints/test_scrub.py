@@ -8,8 +8,9 @@ from django.db.models import F
 from django.db.models.functions import Now
 
 from checkpoints_app.models import Checkpoint, Manifest, Pack, Sweep
-from checkpoints_app.services import erase, locks, scrub, storage, verify
+from checkpoints_app.services import erase, scrub, storage, verify
 from checkpoints_app.store import Kind, UnavailableError, load_pack_index, object_key
+from sessions_app.services import locks
 from tests.store_kit import content
 from tests.support.shelf import PACK_UNITS, UNITS, Shelf
 from tests.support.threads import at_once
