@@ -15,7 +15,7 @@ from django.db.models.functions import Now
 
 from checkpoints_app.models import Checkpoint
 from checkpoints_app.services import erase, needs, removal
-from checkpoints_app.services.locks import Busy
+from sessions_app.services.locks import Busy
 from checkpoints_app.services.retention_choice import Point, choose
 from checkpoints_app.states import CheckpointState
 from checkpoints_app.store import StoreError
