@@ -2,7 +2,8 @@
 
     ServiceError
       NotFound  NotServed  Unauthenticated  Forbidden  Invalid  TooLarge  NotJson  WrongMethod  ClientTooOld
-      Conflict  AccountClosing  Cancelled  StillVerifying  WrongState  NoCheckpoint  NotRestorable  StackIncompatible  RecoveryRequired  RestoreScope
+      AccountClosing
+      Conflict  Cancelled  StillVerifying  WrongState  NoCheckpoint  NotRestorable  StackIncompatible  RecoveryRequired  RestoreScope
       IntegrityFailed
       PathExists  RangeRefused  UpgradeRequired  Throttled
       AuthorizationPending  SlowDown  AccessDenied  ExpiredCode

@@ -84,15 +84,15 @@ class DeletionState(StrEnum):
     CANCELLED = "cancelled"
 
 
-_D = DeletionState
+_A = DeletionState
 
 DELETION_TRANSITIONS: Mapping[DeletionState, frozenset[DeletionState]] = {
-    _D.SCHEDULED: frozenset({_D.RUNNING, _D.CANCELLED}),
-    _D.RUNNING: frozenset({_D.DONE}),
-    _D.DONE: frozenset(),
-    _D.CANCELLED: frozenset(),
+    _A.SCHEDULED: frozenset({_A.RUNNING, _A.CANCELLED}),
+    _A.RUNNING: frozenset({_A.DONE}),
+    _A.DONE: frozenset(),
+    _A.CANCELLED: frozenset(),
 }
-DELETION_ACTIVE = frozenset({_D.SCHEDULED, _D.RUNNING})
+DELETION_ACTIVE = frozenset({_A.SCHEDULED, _A.RUNNING})
 
 
 class PlanKind(StrEnum):

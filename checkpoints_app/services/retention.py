@@ -15,12 +15,12 @@ from django.db.models.functions import Now
 
 from checkpoints_app.models import Checkpoint
 from checkpoints_app.services import erase, needs, removal
-from sessions_app.services.locks import Busy
 from checkpoints_app.services.retention_choice import Point, choose
 from checkpoints_app.states import CheckpointState
 from checkpoints_app.store import StoreError
 from sessions_app.models import Operation, RetentionDue, Session
 from sessions_app.services import retention
+from sessions_app.services.locks import Busy
 from sessions_app.services.retention import Rules
 from sessions_app.states import OPERATION_ACTIVE, OperationKind, SessionState
 

@@ -17,7 +17,7 @@ def ensure_account(name: str) -> Account:
 
 
 def require_open(account_id: str) -> None:
-    """Prerequisite: inside the transaction of the change, which a deletion that is being scheduled then waits for. Raises AccountClosing."""
+    """Prerequisite: inside the transaction of the change: a deletion that is being scheduled waits for it. Raises AccountClosing."""
     with connection.cursor() as cursor:
         cursor.execute("SELECT closing_at IS NULL FROM sessions_app_account WHERE id = %s FOR SHARE", [account_id])
         row = cursor.fetchone()

@@ -1,6 +1,7 @@
 """All records of an account as JSON lines: one moment of the database, made while they are sent, whole only with the last line.
 
-Each line is {"type": ..., ...}. Secrets are in none of them, and checkpoints stand in them by reference.
+Each line is {"type": ..., "data": {...}}; the first is of type "export", the last is {"type": "end", "rows": how many lie between}. Secrets
+are in none of them, and checkpoints stand in them by reference.
 """
 
 import json
@@ -59,15 +60,17 @@ def lines(account: Account) -> Iterator[bytes]:
     with transaction.atomic():
         with connection.cursor() as cursor:
             cursor.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ READ ONLY")
+            cursor.execute("SELECT clock_timestamp()")  # the first statement fixes the moment
+            piece += _line("export", {"account_id": account.id, "at": cursor.fetchone()[0]})
         for step in steps.export_account:
             for type_, row in step(account):
-                piece += _line({"type": type_, **row})
+                piece += _line(type_, row)
                 rows += 1
                 if len(piece) >= _PIECE_BYTES:
                     yield bytes(piece)
                     piece.clear()
                     _require_time(until)
-    yield bytes(piece) + _line({"type": "end", "rows": rows})
+    yield bytes(piece) + json.dumps({"type": "end", "rows": rows}).encode() + b"\n"
 
 
 def rows_of(account: Account) -> Iterator[tuple[str, dict[str, Any]]]:
@@ -85,8 +88,8 @@ def chunked(found: "QuerySet[Any]", fields: tuple[str, ...]) -> Iterator[dict[st
     yield from found.order_by().values(*fields).iterator(chunk_size=_ROWS)
 
 
-def _line(row: dict[str, Any]) -> bytes:
-    return json.dumps(row, cls=DjangoJSONEncoder, ensure_ascii=False).encode() + b"\n"
+def _line(type_: str, row: dict[str, Any]) -> bytes:
+    return json.dumps({"type": type_, "data": row}, cls=DjangoJSONEncoder, ensure_ascii=False).encode() + b"\n"
 
 
 def _require_time(until: float) -> None:

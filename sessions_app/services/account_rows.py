@@ -9,7 +9,7 @@ from typing import Any
 
 from django.contrib.auth import get_user_model
 from django.db import transaction
-from django.db.models import Exists, Model, OuterRef, QuerySet
+from django.db.models import Exists, ManyToOneRel, Model, OuterRef, QuerySet
 
 from sessions_app.models import Account, Membership
 
@@ -38,10 +38,9 @@ def erase(account: Account, *, told: Told) -> None:
 
 
 def _referring(model: type[Model]) -> Iterator[tuple[str, type[Model]]]:
-    """The tables that hold a reference to this one, with the reference's name there."""
-    for relation in model._meta.related_objects:
-        table = relation.related_model
-        if isinstance(table, type) and issubclass(table, Model) and (relation.one_to_many or relation.one_to_one):
+    """The tables that hold a reference to this one, with the reference's name there; those without a name back as well."""
+    for relation in model._meta.get_fields(include_hidden=True):
+        if isinstance(relation, ManyToOneRel) and isinstance(table := relation.related_model, type):
             yield relation.field.name, table
 
 

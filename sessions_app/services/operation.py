@@ -11,6 +11,7 @@ from django.db import IntegrityError, transaction
 
 from sessions_app.errors import Conflict, NotFound, ServiceError, WrongState
 from sessions_app.models import Account, Operation, RecordedRequest, Session
+from sessions_app.services import account as accounts
 from sessions_app.services import dispatch
 from sessions_app.states import ALLOWED_FROM, EXCLUSIVE_KINDS, OPERATION_ACTIVE, OperationKind, SessionState
 
