@@ -102,7 +102,7 @@ class AccountDeletionView(RecordedView):
         description="From now on every other change is refused (ks_account_closing). Until `due_at` the deletion can be cancelled.",
         parameters=[KEY, PROTOCOL],
         request=Schedule,
-        responses={202: enveloped(AccountDeletionRow), **errors(*REFUSALS)},
+        responses={201: enveloped(AccountDeletionRow), **errors(*REFUSALS)},
     )
     def post(self, request: Request) -> Response:
         def do(data: Any) -> Answer:
@@ -110,7 +110,7 @@ class AccountDeletionView(RecordedView):
             made, secret = account_deletion.schedule(
                 self.account, plan_id=wanted["plan_id"], confirm=wanted["confirm"], actor=self.token.id
             )
-            return Answer(_row(made), 202, told_once={"receipt_secret": secret})
+            return Answer(_row(made), 201, told_once={"receipt_secret": secret})
 
         return self.record(request, do)
 

@@ -27,7 +27,7 @@ DELETION = "/api/v2/account/deletion"
 def scheduled(api: Caller, owner: Tenant) -> dict[str, Any]:
     plan = api("POST", "/api/v2/account/deletion-plan", {}).json()["data"]
     made = api("POST", DELETION, {"plan_id": plan["id"], "confirm": owner.account.name})
-    assert made.status_code == 202, made.json()
+    assert made.status_code == 201, made.json()
     found: dict[str, Any] = made.json()["data"]
     return found
 
