@@ -8,6 +8,7 @@ from typing import Any
 from django.urls import URLPattern, URLResolver, get_resolver
 
 from sessions_app.api.auth import Needs
+from sessions_app.api.envelope import Shape
 from sessions_app.api.view import ApiView
 
 BODIES: dict[str, Any] = {
@@ -60,6 +61,7 @@ class Route:
     method: str
     pattern: str
     needs: Needs
+    shape: Shape
 
     def path(self, *, session: str, operation: str) -> str:
         ids = {"session_id": session, "operation_id": operation}
@@ -88,7 +90,7 @@ def routes() -> Iterator[Route]:
             continue
         for method in ("GET", "POST", "PUT", "PATCH", "DELETE"):
             if hasattr(view, method.lower()):
-                yield Route(str(url.name), method, pattern, view.needs)
+                yield Route(str(url.name), method, pattern, view.needs, view.shape)
 
 
 def _patterns(resolver: URLResolver, before: str = "") -> Iterator[tuple[str, URLPattern]]:

@@ -16,7 +16,7 @@ from tests.support.api import Caller, error_of
 from tests.support.fleet import Tenant, session_row
 
 POSTS = [route for route in routes() if route.method == "POST" and route.name != "token-revoke"]
-QUIET = settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+QUIET = settings(max_examples=6, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 NAMES = st.sampled_from(
     ["Image", "Budget", "Name", "Memory", "Cpus", "Stop", "Reason", "Checkpoint", "Cmd", "Argv", "Timeout", "reason", "checkpoint_id"]
 )
