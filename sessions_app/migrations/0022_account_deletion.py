@@ -9,7 +9,7 @@ from django.db import migrations, models
 class Migration(migrations.Migration):
 
     dependencies = [
-        ('sessions_app', '0020_device_grant'),
+        ('sessions_app', '0021_newest_delivery'),
     ]
 
     operations = [
