@@ -8,13 +8,11 @@ from sessions_app.models import Session
 from sessions_app.services import cancel, history, restore
 from tests.integration.operations.restoring import answer_of, ask_restore, consented, refused
 from tests.integration.operations.world import (
-    Died,
     World,
     damage,
     done,
     error_of,
     events,
-    expire,
     forget_cache,
     guest,
     live_machines,
@@ -24,7 +22,6 @@ from tests.integration.operations.world import (
     store_directory,
     succeeded,
 )
-from workers.crash import RESTORE_STEPS
 from workers.operations import waking
 
 
@@ -171,19 +168,3 @@ def test_a_cancel_is_heard_until_the_session_is_taken_up_and_refused_afterwards(
         assert (operation.state, session.epoch, refusals) == ("cancelled", 1, [])
     else:
         assert (operation.state, session.epoch, refusals) == ("succeeded", 2, ["ks_not_cancellable"])
-
-
-@pytest.mark.parametrize("step", RESTORE_STEPS)
-def test_the_successor_of_a_worker_that_died_finishes_it_with_one_machine(world: World, session: Session, step: str) -> None:
-    guest(session, "echo kept > note")
-    point = world.save(session)
-    operation = ask_restore(session, point)
-    world.die_at(step)
-    with pytest.raises(Died):
-        done(operation)
-    expire(operation)
-    answer_of(operation)
-    session.refresh_from_db()
-    assert live_machines() == [f"{session.id}.{session.epoch}"]
-    assert guest(session, "cat note") == "kept"
-    assert events(session).count("session.restored") == events(session).count("session.restoring") == 1
