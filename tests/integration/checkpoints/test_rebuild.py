@@ -3,11 +3,13 @@
 import numpy as np
 import pytest
 from django.core.management import call_command
+from django.db import transaction
 
 from checkpoints_app.models import AccountKey, Checkpoint, Manifest, ManifestEdge, Pack, PackEdge
 from checkpoints_app.services import erase, rebuild, storage
 from checkpoints_app.store import Kind, UnavailableError, object_key
 from sessions_app.models import Account, ApiToken, Session, SessionEvent
+from sessions_app.services import event, steps
 from tests.store_kit import content
 from tests.support.kept import without_rules
 from tests.support.shelf import UNITS, Shelf
@@ -81,6 +83,24 @@ def test_onto_an_empty_database_everything_comes_back_and_reads(shelf: Shelf) ->
     shelf.assert_exact()
     heads = {(one.runtime_state, one.head_checkpoint_id) for one in Session.objects.all()}
     assert heads == {("parked", rows[1].id), ("parked", rows[2].id)}
+
+
+def test_what_is_lost_of_a_history_is_told_in_it_and_the_work_may_go_on(shelf: Shelf) -> None:
+    session = shelf.session()
+    with transaction.atomic():
+        for _ in range(3):
+            event.append(session.id, "test", source="test")
+    session.refresh_from_db()
+    newest = shelf.save(session, IMAGE)
+    forget_everything()
+    rebuild.rebuild()
+    rebuild.rebuild()
+    session = Session.objects.get(id=session.id)
+    assert session.event_count == newest.event_watermark == 3
+    lines = list(session.events.order_by("number").values_list("number", "type"))
+    assert lines == [(number, "session.rebuilt" if number == 1 else "history.lost") for number in range(1, session.event_count + 1)]
+    for step in steps.reconcile:
+        step(session, newest.id)
 
 
 def test_a_checkpoint_that_was_erased_does_not_come_back(shelf: Shelf) -> None:
