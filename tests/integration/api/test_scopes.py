@@ -3,12 +3,13 @@
 import pytest
 
 from sessions_app.api.auth import ANY_TOKEN, Needs
-from sessions_app.models import ApiToken, Operation, Session
-from sessions_app.roles import Scope
+from sessions_app.models import ApiToken, Membership, Operation, Session
+from sessions_app.roles import ROLE_SCOPES, Role, Scope
 from sessions_app.services import token as tokens
 from tests.integration.api.routes import PUBLIC, Route, label, routes
 from tests.support.api import Caller, error_of
 from tests.support.fleet import Tenant, boot_asked, session_row
+from tests.support.people import caller_of, member
 
 #: Routes that any live token may use: they tell about the token and the service alone.
 FREE = {"whoami", "token-revoke", "capabilities"}
@@ -24,6 +25,19 @@ def _scope(route: Route) -> Scope:
     scope = needs.reading if route.method == "GET" else needs.writing
     assert scope is not None
     return scope
+
+
+@pytest.mark.parametrize("route", SCOPED, ids=label)
+def test_a_role_that_does_not_suffice_is_forbidden_on_every_route_and_does_nothing(owner: Tenant, route: Route) -> None:
+    scope = _scope(route)
+    session, operation = session_row(owner.account, saved=True), boot_asked(owner.account)
+    before = (Session.objects.count(), Operation.objects.count(), Membership.objects.count())
+    for role in (role for role in Role if scope not in ROLE_SCOPES[role]):
+        weak = member(owner.account, role, role)
+        refused = caller_of(weak)(route.method, route.path(session=session.id, operation=operation.id), route.body)
+        assert (refused.status_code, error_of(refused)["code"], error_of(refused)["missing_scope"]) == (403, "ks_forbidden", scope), role
+        weak.delete()
+    assert (Session.objects.count(), Operation.objects.count(), Membership.objects.count()) == before
 
 
 @pytest.mark.parametrize("route", SCOPED, ids=label)

@@ -314,6 +314,10 @@ def test_a_console_is_refused_before_it_opens_to_whoever_may_not(console, addres
     owner.token.scopes = []
     owner.token.save()
     assert refused(console) == (403, "ks_forbidden")
+    owner.token.scopes = ["sessions:read"]  # who may only read may look on, and not type
+    owner.token.save()
+    assert refused(console) == (403, "ks_forbidden")
+    console(query="?view=1")
 
 
 def test_a_session_that_does_not_run_is_a_typed_conflict(console, session):
