@@ -2,7 +2,7 @@
 
     ServiceError
       NotFound  NotServed  Unauthenticated  Forbidden  Invalid  TooLarge  NotJson  WrongMethod  ClientTooOld
-      AccountClosing
+      AccountClosing  QuotaExceeded
       Conflict  Cancelled  StillVerifying  WrongState  NoCheckpoint  NotRestorable  StackIncompatible  RecoveryRequired  RestoreScope
       IntegrityFailed
       PathExists  RangeRefused  UpgradeRequired  Throttled
@@ -96,6 +96,12 @@ class AccountClosing(ServiceError):
     """The account is being deleted: it takes no change but to stay after all. Nothing was done."""
 
     code, status = "ks_account_closing", 409
+
+
+class QuotaExceeded(ServiceError):
+    """The account has as much of something as it may have: refused before any work started. Facts: quota, limit, used."""
+
+    code, status = "ks_quota_exceeded", 409
 
 
 class Cancelled(ServiceError):

@@ -24,7 +24,7 @@ from checkpoints_app.store.export_import import add_images
 from checkpoints_app.store.export_reader import ExportReader
 from sessions_app.ids import new_session_id
 from sessions_app.models import Account, SessionEvent
-from sessions_app.services import arrival
+from sessions_app.services import arrival, quota
 from sessions_app.services.lease import Lease
 
 SOURCE = "import"
@@ -61,6 +61,8 @@ def _import(account: Account, file: BinaryIO, export_key: SecretKey, *, again: b
     described = describe(reader.head)
     if not again and (found := _imported_before(account, reader.export_id)):
         return found
+    with transaction.atomic():
+        quota.require_import(account.id)  # asked again in the commit that makes the session: here nothing has been stored yet
     keys = key.keys_to_save(account.id)
     known = dedup.index_for(account.id, keys, None) if look_up else Dedup(UnitIndex(), {})
     session_id, checkpoint_id = new_session_id(), new_checkpoint_id()

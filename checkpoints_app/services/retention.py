@@ -53,7 +53,7 @@ def decide(session_id: str) -> list[str]:
     first = {row.id for row in expiring(seen, retention.effective(seen))[:POINTS]}
     locked = list(Checkpoint.objects.filter(id__in=first).select_for_update(no_key=True).order_by("id"))
     session = Session.objects.select_for_update(no_key=True).get(id=session_id)
-    rules = retention.effective(session, hold=True)
+    rules = retention.effective(session, locked=True)
     still = [row.id for row in expiring(session, rules)]
     chosen = [row for row in locked if row.id in still]
     if chosen:

@@ -31,6 +31,9 @@ KEEPSTATE_RECHECK_SAVES = env.number("KEEPSTATE_RECHECK_SAVES", 50, low=0, high=
 KEEPSTATE_SCRUB_DAYS = env.number("KEEPSTATE_SCRUB_DAYS", 30, low=1, high=3650)  # everything stored is read at least once in so many days
 KEEPSTATE_SCRUB_MIB = env.number("KEEPSTATE_SCRUB_MIB", 256, low=1, high=1_000_000)  # so much of it in a minute at most
 KEEPSTATE_WEBHOOK_NETWORKS = env.networks("KEEPSTATE_WEBHOOK_NETWORKS")  # private networks that webhooks may go to all the same
+KEEPSTATE_QUOTA_SESSIONS = env.number("KEEPSTATE_QUOTA_SESSIONS", 0, low=0, high=10**9)  # of an account without its own; 0: no limit
+KEEPSTATE_QUOTA_MACHINES = env.number("KEEPSTATE_QUOTA_MACHINES", 0, low=0, high=10**9)  # awake at the same time
+KEEPSTATE_QUOTA_GIB = env.number("KEEPSTATE_QUOTA_GIB", 0, low=0, high=10**9)  # in the store
 KEEPSTATE_RECORD_DAYS = env.number("KEEPSTATE_RECORD_DAYS", 400, low=1, high=36_500)  # the service record's own retention
 KEEPSTATE_METRICS_TOKEN = env.text("KEEPSTATE_METRICS_TOKEN")  # who shows it may read /metrics; empty: this machine alone
 KEEPSTATE_TOKEN_DAYS = env.number("KEEPSTATE_TOKEN_DAYS", 90, low=1, high=3650)  # the life of a token unless another is asked for

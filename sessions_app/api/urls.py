@@ -5,6 +5,7 @@ from django.urls import URLPattern, path, re_path
 from sessions_app.api.account import WhoAmIView
 from sessions_app.api.account_deletion import AccountDeletionPlanView, AccountDeletionView, ReceiptView
 from sessions_app.api.account_export import AccountExportView
+from sessions_app.api.account_figures import AccountRecordView, AccountUsageView, AccountView
 from sessions_app.api.cancel import OperationCancelView
 from sessions_app.api.capabilities import CapabilitiesView, PublicCapabilitiesView
 from sessions_app.api.console import AttachView, ConsoleView
@@ -43,6 +44,9 @@ urlpatterns: list[URLPattern] = [
     path("api/v2/account/deletion", AccountDeletionView.as_view(), name="account-deletion"),
     path("api/v2/account/export", AccountExportView.as_view(), name="account-export"),
     path("api/v2/receipts/<str:deletion_id>", ReceiptView.as_view(), name="receipt"),
+    path("api/v2/account", AccountView.as_view(), name="account"),
+    path("api/v2/account/usage", AccountUsageView.as_view(), name="account-usage"),
+    path("api/v2/account/record", AccountRecordView.as_view(), name="account-record"),
     path("api/tokens/revoke", RevokeView.as_view(), name="token-revoke"),
     path("api/v2/tokens", TokensView.as_view(), name="tokens"),
     path("api/v2/tokens/<str:token_id>", TokenView.as_view(), name="token"),

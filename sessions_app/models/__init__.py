@@ -6,6 +6,7 @@ from sessions_app.models.membership import Membership
 from sessions_app.models.operation import Operation
 from sessions_app.models.plan import Plan
 from sessions_app.models.policy import IdlePolicy, SavePolicy
+from sessions_app.models.quota import AccountQuota
 from sessions_app.models.record import ServiceRecord
 from sessions_app.models.request import RecordedRequest
 from sessions_app.models.retention import RetentionDue, RetentionPolicy
@@ -19,6 +20,7 @@ from sessions_app.models.workspace import Workspace, WorkspacePart
 __all__ = [
     "Account",
     "AccountDeletion",
+    "AccountQuota",
     "AccountUsage",
     "ApiToken",
     "DeviceGrant",

@@ -5,6 +5,8 @@ from sessions_app.ids import RECORD_PREFIX, SHORT_ID_LENGTH, new_session_id
 from sessions_app.models.account import Account
 from sessions_app.states import SessionState
 
+_AWAKE = [SessionState.RUNNING, SessionState.CHECKPOINTING, SessionState.STOPPING, SessionState.RESUMING]
+
 
 class Session(models.Model):
     """A machine's life.
@@ -51,6 +53,7 @@ class Session(models.Model):
                 fields=["account", "-last_activity_at", "-id"], name="session_list", condition=~models.Q(runtime_state=SessionState.DELETED)
             ),
             models.Index(fields=["parent_id"], name="session_children", condition=~models.Q(parent_id="")),
+            models.Index(fields=["account"], name="session_awake", condition=models.Q(runtime_state__in=_AWAKE)),  # what a quota counts
             models.Index(fields=["host_id"], name="session_live_host", condition=~models.Q(host_id="")),
             models.Index(fields=["-last_activity_at", "-id"], name="session_newest"),
             models.Index(fields=["runtime_state", "-last_activity_at"], name="session_in_state"),

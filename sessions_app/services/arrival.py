@@ -4,7 +4,7 @@ from typing import Any
 
 from sessions_app.models import Account, Session
 from sessions_app.services import account as accounts
-from sessions_app.services import bounds, event, record
+from sessions_app.services import bounds, event, quota, record
 from sessions_app.services.steps import ImageChoice
 from sessions_app.states import SessionState
 
@@ -23,6 +23,7 @@ def park(
 ) -> Session:
     """Prerequisite: inside the transaction that gives it a checkpoint; without one it could never be resumed."""
     accounts.require_open(account.id)
+    quota.require_import(account.id)
     session = Session.objects.create(
         id=session_id,
         account=account,

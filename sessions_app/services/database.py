@@ -1,4 +1,6 @@
-"""Care for database connections around waiting, and after errors."""
+"""Care for database connections around waiting, and after errors; and locks by name."""
+
+import hashlib
 
 from django.db import connection
 
@@ -19,3 +21,14 @@ def drop_broken_connection() -> None:
     """
     if connection.errors_occurred and not connection.in_atomic_block and not connection.is_usable():
         connection.close()
+
+
+def hold(name: str) -> None:
+    """One transaction at a time past this line, by name, until it ends. Prerequisite: inside a transaction.
+
+    It stands beside the locks of rows: whoever has an account's row FOR SHARE, as every change has, could not take more of it without
+    waiting for another one that wants the same.
+    """
+    number = int.from_bytes(hashlib.sha256(f"keepstate/{name}".encode()).digest()[:8], "big", signed=True)
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT pg_advisory_xact_lock(%s)", [number])

@@ -12,7 +12,7 @@ from django.db import IntegrityError, transaction
 from sessions_app.errors import Conflict, NotFound, ServiceError, WrongState
 from sessions_app.models import Account, Operation, RecordedRequest, Session
 from sessions_app.services import account as accounts
-from sessions_app.services import dispatch
+from sessions_app.services import dispatch, quota
 from sessions_app.states import ALLOWED_FROM, EXCLUSIVE_KINDS, OPERATION_ACTIVE, OperationKind, SessionState
 
 #: What an idempotency key may be: visible ASCII, no blanks.
@@ -89,17 +89,28 @@ def lock(session: Session) -> Session:
 
 
 def accept(
-    *, session: Session, kind: OperationKind, queue: str, asked: Asked, parameters: dict[str, Any] | None = None, max_attempts: int = 3
+    *,
+    session: Session,
+    kind: OperationKind,
+    queue: str,
+    asked: Asked,
+    parameters: dict[str, Any] | None = None,
+    max_attempts: int = 3,
+    admitted: bool = False,
 ) -> Operation:
-    """Write the row and ring, in one transaction with whatever the caller writes.
+    """Write the row and ring, in one transaction with whatever the caller writes. `admitted`: an operation that was accepted before has its
+    place in the account's quotas.
 
-    Prerequisite: the session was locked or made in the caller's transaction. Raises WrongState or Conflict; then nothing was written.
+    Prerequisite: the session was locked or made in the caller's transaction. Raises WrongState, Conflict or QuotaExceeded; then nothing was
+    written.
     """
     if kind not in accounts.WHILE_CLOSING:
         accounts.require_open(session.account_id)
     require_state(session, kind)
     if kind in EXCLUSIVE_KINDS and _exclusive(session) is not None:
         raise busy(session, kind)
+    if not admitted:
+        quota.admit(session, kind, parameters or {})
     try:
         with transaction.atomic():
             operation = Operation.objects.create(

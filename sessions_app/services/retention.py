@@ -15,6 +15,7 @@ from django.db.models.functions import Now
 from sessions_app.errors import Conflict
 from sessions_app.models import Account, RetentionPolicy, Session
 from sessions_app.services import bounds, event, operation
+from sessions_app.services.database import hold
 
 _DUE = """
 INSERT INTO sessions_app_retentiondue (session_id, due_at)
@@ -49,10 +50,10 @@ def find(account: Account, session: Session | None = None) -> RetentionPolicy:
     return RetentionPolicy.objects.filter(account=account, session=session).first() or RetentionPolicy(account=account, session=session)
 
 
-def effective(session: Session, *, hold: bool = False) -> Rules | None:
-    """What decides over the session's points; None: everything is kept. `hold`: the rows stay as they are until the transaction's end."""
+def effective(session: Session, *, locked: bool = False) -> Rules | None:
+    """What decides over the session's points; None: everything is kept. `locked`: the rows stay as they are until the transaction's end."""
     rows = RetentionPolicy.objects.filter(Q(session=session) | Q(session__isnull=True), account_id=session.account_id).order_by("id")
-    found = {row.session_id: row for row in (rows.select_for_update(no_key=True) if hold else rows) if row.active}
+    found = {row.session_id: row for row in (rows.select_for_update(no_key=True) if locked else rows) if row.active}
     policy = found.get(session.id) or found.get(None)
     return rules_of(policy) if policy is not None and policy.enabled else None
 
@@ -68,7 +69,7 @@ def change(
     """
     if session is not None:
         session = operation.lock(session)
-    Account.objects.select_for_update(no_key=True).get(id=account.id)
+    hold(f"retention/{account.id}")
     policy = find(account, session)
     if wanted == (rules_of(policy) if policy.active else None):
         return policy

@@ -12,7 +12,7 @@ from sessions_app.errors import Conflict, NoCheckpoint, NotFound, WrongState
 from sessions_app.ids import RECORD_PREFIX
 from sessions_app.models import Account, Operation, Session
 from sessions_app.services import account as accounts
-from sessions_app.services import activity, awake, bounds, dispatch, event, lifecycle, operation, record, roll_up, steps, workspace
+from sessions_app.services import activity, awake, bounds, dispatch, event, lifecycle, operation, quota, record, roll_up, steps, workspace
 from sessions_app.services.operation import Asked
 from sessions_app.states import SESSION_TRANSITIONS, OperationKind, SessionState
 
@@ -65,8 +65,12 @@ def place(session: Session) -> str:
 
 
 def begin(session: Session, workspace_id: str | None = None) -> None:
-    """Write a draft and the first line of its history. Prerequisite: inside a transaction. Raises AccountClosing; as `workspace.give`."""
+    """Write a draft and the first line of its history. Prerequisite: inside a transaction.
+
+    Raises AccountClosing, QuotaExceeded, or as `workspace.give`.
+    """
     accounts.require_open(session.account_id)
+    quota.require_session(session.account_id)
     session.save(force_insert=True)
     event.append(session.id, "session.created", {"image": session.image_name}, source="api")
     record.moved(session, "session.created", actor="api")

@@ -62,7 +62,8 @@ def _create(work: Work, checkpoint: Checkpoint) -> None:
             fork.create_child(session, fork.child_id(work.operation.id, number), source=work.source, facts=facts) for number in range(count)
         ]
         for child, row in zip(children, shares.share(checkpoint, children), strict=True):
-            operation.accept(session=child, kind=OperationKind.RESUME, queue=queue, asked=Asked(), parameters={"checkpoint_id": row.id})
+            resume = {"checkpoint_id": row.id}
+            operation.accept(session=child, kind=OperationKind.RESUME, queue=queue, asked=Asked(), parameters=resume, admitted=True)
         ids = [child.id for child in children]
         event.append(session.id, "session.fork", {"checkpoint_id": checkpoint.id, "children": ids}, source=work.source)
         leases.report(work.lease, children=ids, answered=0)
