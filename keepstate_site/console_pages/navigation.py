@@ -42,7 +42,7 @@ TASKS: list[tuple[str, list[tuple[str, str, str]]]] = [
             ("Members", "group", "sessions_app.Membership"),
             ("API tokens", "key", "sessions_app.ApiToken"),
             ("Sign-ins by device", "devices", "sessions_app.DeviceGrant"),
-            ("Quotas", "speed", "sessions_app.Quota"),
+            ("Quotas", "speed", "sessions_app.AccountQuota"),
             ("Retention", "auto_delete", "checkpoints_app.RetentionPolicy"),
             ("Webhooks", "webhook", "sessions_app.WebhookEndpoint"),
             ("Deliveries", "outbox", "sessions_app.WebhookDelivery"),

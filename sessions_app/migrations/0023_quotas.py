@@ -8,7 +8,7 @@ from django.db import migrations, models
 class Migration(migrations.Migration):
 
     dependencies = [
-        ('sessions_app', '0020_device_grant'),
+        ('sessions_app', '0022_account_deletion'),
     ]
 
     operations = [

@@ -7,7 +7,7 @@ from enum import StrEnum
 from sessions_app.errors import ServiceError
 from sessions_app.models import ApiToken
 from sessions_app.roles import Scope
-from sessions_app.services import bounds, dispatch
+from sessions_app.services import bounds, dispatch, quota
 from sessions_app.services import session as sessions
 from sessions_app.services import token as tokens
 from sessions_app.services.session import Wanted
@@ -68,6 +68,7 @@ def look(token: ApiToken, planned: Planned) -> Found:
     found.judge("token", "authentication", "The token may start sessions.", lambda: tokens.require(token, Scope.SESSIONS_WRITE))
     _mode(found, planned)
     _machine(found, token, planned)
+    found.judge("quota", "quota", "The account's quotas have room for it now.", lambda: quota.require_start(token.account_id))
     _workspace(found, planned)
     _broker(found)
     _beyond(found, planned)

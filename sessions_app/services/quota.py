@@ -83,6 +83,12 @@ def require_session(account_id: str) -> None:
     _require(account_id, sessions=1)
 
 
+@transaction.atomic
+def require_start(account_id: str) -> None:
+    """Room for one more session and its machine at this moment; nothing is reserved. Raises QuotaExceeded."""
+    _require(account_id, sessions=1, machines=1)
+
+
 def require_import(account_id: str) -> None:
     """Room for a session that arrives with what it stores. Prerequisite: inside a transaction. Raises QuotaExceeded."""
     _require(account_id, sessions=1, saves=True)

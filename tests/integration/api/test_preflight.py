@@ -39,7 +39,7 @@ def test_what_is_in_order_passes_and_nothing_at_all_is_written(api: Caller, owne
     assert _rows() == before
     assert found["ready"] is True
     assert {name: one["status"] for name, one in found["by_name"].items()} == dict.fromkeys(
-        ["token", "image", "host", "workspace_bytes", "workspace_files", "broker"], "pass"
+        ["token", "image", "host", "quota", "workspace_bytes", "workspace_files", "broker"], "pass"
     )
     assert (found["account_id"], found["credit_microusd"]) == (owner.account.id, None)
     assert found["registry_version"] == api("GET", "/api/capabilities").json()["data"]["registry_version"]
