@@ -22,6 +22,7 @@ POINT = {
     "id", "session_id", "fleet_checkpoint_id", "content_manifest_hash", "manifest_version", "state", "boundary", "attempt_id", "task_id",
     "source_epoch", "task_watermark", "event_watermark", "pending_effect_receipts", "scope", "reason", "created_at", "published_at",
     "parent_checkpoint_id", "pause_seconds", "logical_bytes", "written_bytes", "unique_bytes", "stored_bytes", "failure",
+    "name", "held_at", "hold_reason",
 }  # fmt: skip
 
 
