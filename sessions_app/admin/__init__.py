@@ -4,6 +4,7 @@ from sessions_app.admin.event import SessionEventAdmin
 from sessions_app.admin.membership import MembershipAdmin
 from sessions_app.admin.operation import OperationAdmin
 from sessions_app.admin.policy import IdlePolicyAdmin, SavePolicyAdmin
+from sessions_app.admin.quota import AccountQuotaAdmin
 from sessions_app.admin.record import ServiceRecordAdmin
 from sessions_app.admin.retention import RetentionPolicyAdmin
 from sessions_app.admin.session import SessionAdmin
@@ -13,6 +14,7 @@ from sessions_app.admin.webhook import WebhookDeliveryAdmin, WebhookEndpointAdmi
 
 __all__ = [
     "AccountAdmin",
+    "AccountQuotaAdmin",
     "ApiTokenAdmin",
     "DeviceGrantAdmin",
     "GroupAdmin",

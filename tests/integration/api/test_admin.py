@@ -16,7 +16,17 @@ from django.urls import reverse
 from checkpoints_app.models import Checkpoint, ErasureReceipt, Manifest, OrphanObject, Pack, Sweep
 from checkpoints_app.services import pin as pins
 from sessions_app.admin.paging import MOST_ROWS
-from sessions_app.models import ApiToken, DeviceGrant, IdlePolicy, Membership, RetentionPolicy, SavePolicy, WebhookDelivery, WebhookEndpoint
+from sessions_app.models import (
+    AccountQuota,
+    ApiToken,
+    DeviceGrant,
+    IdlePolicy,
+    Membership,
+    RetentionPolicy,
+    SavePolicy,
+    WebhookDelivery,
+    WebhookEndpoint,
+)
 from sessions_app.roles import Role
 from sessions_app.services import record
 from sessions_app.services import token as tokens
@@ -38,6 +48,7 @@ def _more(owner: Tenant, number: int) -> None:
     boot_asked(owner.account)
     session = session_row(owner.account)
     checkpoint_row(session)
+    AccountQuota.objects.get_or_create(account=owner.account)
     SavePolicy.objects.create(session=session)
     IdlePolicy.objects.create(session=session)
     tokens.issue(owner.account, "another")
@@ -71,7 +82,7 @@ def _page(model: Any) -> str:
 def test_every_kind_of_row_is_there() -> None:
     names = {model.__name__ for model in OURS}
     of_sessions = {"Account", "ApiToken", "Session", "Operation", "SessionEvent", "SavePolicy", "IdlePolicy", "ServiceRecord"}
-    of_accounts = {"Membership", "DeviceGrant", "RetentionPolicy", "WebhookEndpoint", "WebhookDelivery"}
+    of_accounts = {"AccountQuota", "Membership", "DeviceGrant", "RetentionPolicy", "WebhookEndpoint", "WebhookDelivery"}
     of_the_store = {"Image", "Pin", "Checkpoint", "Pack", "Manifest", "OrphanObject", "ErasureReceipt", "Sweep"}
     assert names == of_sessions | of_accounts | of_the_store | {"Host"}
 
