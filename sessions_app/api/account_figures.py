@@ -34,7 +34,9 @@ class QuotaRow(serializers.Serializer[quota.Standing]):
 class AccountRow(serializers.Serializer[Any]):
     id = serializers.CharField()
     name = serializers.CharField()
+    state = serializers.CharField(help_text="active, or closing: it is being deleted and takes no change.")
     created_at = serializers.DateTimeField()
+    closing_at = serializers.DateTimeField(allow_null=True, help_text="Since when it is closing.")
     quotas = QuotaRow(many=True)
 
 
@@ -78,7 +80,14 @@ class AccountView(ApiView):
     )
     def get(self, request: Request) -> Response:
         account = self.account
-        told = {"id": account.id, "name": account.name, "created_at": account.created_at, "quotas": quota.of_account(account)}
+        told = {
+            "id": account.id,
+            "name": account.name,
+            "state": "closing" if account.closing_at else "active",
+            "created_at": account.created_at,
+            "closing_at": account.closing_at,
+            "quotas": quota.of_account(account),
+        }
         return self.answer(AccountRow(told).data)
 
 

@@ -12,7 +12,7 @@ def test_an_account_is_told_with_its_quotas(api: Caller, owner: Tenant) -> None:
     session_row(owner.account)
     quota.set_limits(owner.account, {Quota.SESSIONS: 3}, by="operator")
     told = api("GET", "/api/v2/account").json()["data"]
-    assert (told["id"], told["name"]) == (owner.account.id, "owner")
+    assert (told["id"], told["name"], told["state"]) == (owner.account.id, "owner", "active")
     assert told["quotas"] == [
         {"quota": "sessions", "limit": 3, "used": 1},
         {"quota": "running_machines", "limit": None, "used": 1},
