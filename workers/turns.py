@@ -1,10 +1,18 @@
 """A turn of the beat: what it runs, with a row that says when the last one began and ended, and what came of it."""
 
 from collections.abc import Callable
+from typing import Any
 
+from django.conf import settings
 from django.db.models.functions import Now
 
 from checkpoints_app.models import Sweep
+
+
+def expect() -> None:
+    """A row for each entry of the beat's schedule, from now on, if it has none: a turn that never comes can be missed then."""
+    schedule: dict[str, Any] = settings.CELERY_BEAT_SCHEDULE  # type: ignore[misc]  # made by the settings' own parts
+    Sweep.objects.bulk_create([Sweep(name=name) for name in schedule], ignore_conflicts=True)
 
 
 def take(name: str, do: Callable[[], int | None]) -> None:

@@ -4,8 +4,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from django.conf import settings
-from django.db.models import ExpressionWrapper, F, FloatField
-from django.db.models.functions import Extract, Now
+from django.db.models import Expression, ExpressionWrapper, F, FloatField
+from django.db.models.functions import Coalesce, Extract, Now
 
 from checkpoints_app.models import Sweep
 
@@ -16,16 +16,20 @@ _SLACK_SECONDS = 60.0
 
 @dataclass(frozen=True)
 class SweepAge:
-    """`age_seconds` since the last turn ended; None if none has been seen to end. `error` of that turn, empty if it ended well."""
+    """`age_seconds` since the last turn ended; None if none has been seen to end. `error` of that turn, empty if it ended well.
+
+    `waited_seconds` since then, or since a turn is expected at all; None where no worker has ever said that it runs turns.
+    """
 
     name: str
     interval_seconds: float
-    age_seconds: float | None
-    error: str
+    age_seconds: float | None = None
+    waited_seconds: float | None = None
+    error: str = ""
 
     @property
     def late(self) -> bool:
-        return self.age_seconds is None or self.age_seconds > _TURNS * self.interval_seconds + _SLACK_SECONDS
+        return self.waited_seconds is None or self.waited_seconds > _TURNS * self.interval_seconds + _SLACK_SECONDS
 
     @property
     def state(self) -> str:
@@ -34,8 +38,11 @@ class SweepAge:
 
 def ages() -> list[SweepAge]:
     """Of every sweep that the beat's schedule names; one query."""
-    age = ExpressionWrapper(Extract(Now() - F("finished_at"), "epoch"), output_field=FloatField())
-    rows = Sweep.objects.annotate(age=age).values_list("name", "age", "error")
-    known: dict[str, tuple[float | None, str]] = {name: (seconds, error) for name, seconds, error in rows}
+    rows = Sweep.objects.annotate(age=_since(F("finished_at")), waited=_since(Coalesce("finished_at", "registered_at")))
+    known = {name: told for name, *told in rows.values_list("name", "age", "waited", "error")}
     schedule: dict[str, dict[str, Any]] = settings.CELERY_BEAT_SCHEDULE  # type: ignore[misc]  # made by the settings' own parts
-    return [SweepAge(name, float(entry["schedule"]), *known.get(name, (None, ""))) for name, entry in sorted(schedule.items())]
+    return [SweepAge(name, float(entry["schedule"]), *known.get(name, ())) for name, entry in sorted(schedule.items())]
+
+
+def _since(moment: Expression | F) -> "ExpressionWrapper[FloatField[Any, Any]]":
+    return ExpressionWrapper(Extract(Now() - moment, "epoch"), output_field=FloatField())

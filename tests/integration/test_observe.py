@@ -54,6 +54,18 @@ def test_every_entry_of_the_beats_schedule_leaves_a_row_with_its_age(owner: Tena
     assert all(one.state == "ok" for one in sweeps.ages())
 
 
+def test_a_sweep_that_has_not_had_its_first_turn_is_late_only_when_one_is_due(owner: Tenant) -> None:
+    from workers import turns
+
+    assert all(one.late for one in sweeps.ages())
+    turns.expect()
+    turns.expect()
+    assert not any(one.late for one in sweeps.ages())
+    Sweep.objects.update(registered_at=timezone.now() - timedelta(days=2))
+    assert all(one.late for one in sweeps.ages())
+    assert all(one.age_seconds is None for one in sweeps.ages())
+
+
 def test_a_turn_that_fails_says_so(owner: Tenant, monkeypatch: pytest.MonkeyPatch) -> None:
     from workers import turns
 

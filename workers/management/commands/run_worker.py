@@ -11,7 +11,7 @@ from django.core.management.base import BaseCommand, CommandParser
 from django.db import connections
 from kombu.entity import Queue
 
-from workers import warm
+from workers import turns, warm
 from workers.host import queues
 from workers.host.identity import host_id
 from workers.host.register import register, register_images
@@ -46,7 +46,9 @@ class Command(BaseCommand):
 
     def handle(self, *args: Any, **options: Any) -> None:
         kind = KINDS[options["kind"]]
-        if options["kind"] != "control":
+        if options["kind"] == "control":
+            turns.expect()
+        else:
             register()
             register_images()
         if options["kind"] == "io":
