@@ -44,5 +44,5 @@ def ages() -> list[SweepAge]:
     return [SweepAge(name, float(entry["schedule"]), *known.get(name, ())) for name, entry in sorted(schedule.items())]
 
 
-def _since(moment: Expression | F) -> "ExpressionWrapper[FloatField[Any, Any]]":
+def _since(moment: Expression | F) -> "ExpressionWrapper[Extract]":
     return ExpressionWrapper(Extract(Now() - moment, "epoch"), output_field=FloatField())
