@@ -158,5 +158,6 @@ def _left(work: Work, checkpoint: Checkpoint) -> dict[str, Any]:
         "reason": asked["reason"],
         "event_watermark": checkpoint.event_watermark,
         "left_epoch": asked["epoch"],
+        "new_epoch": work.session.epoch,
         "left_events": own.latest("number").number - 1,
     }

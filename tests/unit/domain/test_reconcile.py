@@ -31,7 +31,7 @@ def _reconciles(session: Session, checkpoint_id: str) -> bool:
     return True
 
 
-@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=15, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(watermark=FEW, source_epoch=FEW, count=FEW, epoch=FEW)
 def test_a_checkpoint_reconciles_exactly_if_neither_its_events_nor_its_epoch_lie_beyond_the_session(
     owner: Tenant, watermark: int, source_epoch: int, count: int, epoch: int
