@@ -92,3 +92,20 @@ def enveloped(kind: type[serializers.Serializer[Any]]) -> serializers.Serializer
 def page_of(kind: type[serializers.Serializer[Any]]) -> serializers.Serializer[Any]:
     inner = inline_serializer(f"{kind.__name__}Page", {"items": kind(many=True), "next_cursor": serializers.CharField(allow_blank=True)})
     return inline_serializer(f"{kind.__name__}PageEnvelope", {"schema_version": serializers.IntegerField(), "data": inner})
+
+
+#: What any route can answer, whatever it does: a bad header, too old a client, too many requests, a fault, a database that is away.
+_EVERYWHERE = (400, 426, 429, 500, 503)
+_WITH_A_TOKEN = (401, 403)
+
+
+def add_common_answers(result: dict[str, Any], generator: Any, request: Any, public: bool) -> dict[str, Any]:
+    """A step of the generator: each operation is described with the refusals that come before and around its view."""
+    for path, methods in result["paths"].items():
+        for described in methods.values():
+            answers = described["responses"]
+            v2 = any("ErrorEnvelope" in str(answer) for answer in answers.values()) or path.startswith("/api/v2/")
+            shape = {"$ref": f"#/components/schemas/{'ErrorEnvelope' if v2 else 'PlainError'}"}
+            for status in (*_EVERYWHERE, *(_WITH_A_TOKEN if described.get("security") else ())):
+                answers.setdefault(str(status), {"content": {"application/json": {"schema": shape}}, "description": MEANINGS[status]})
+    return result
