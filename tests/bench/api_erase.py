@@ -18,7 +18,7 @@ def measure(times: int) -> list[dict[str, Any]]:
     from sessions_app.models import Account
     from tests.support.shelf import Shelf
 
-    shelf = Shelf(Account.objects.create(name="erasures"))
+    shelf = Shelf(Account.objects.create(name=f"erasures {secrets.token_hex(4)}"))
     shared = _content(SHARED_MIB)
     other = shelf.save(shelf.session(), shared)
     found = []

@@ -9,6 +9,7 @@ from django.utils import timezone
 
 from tests.bench import copies
 
+LARGE = "acct_bench_large"
 ACCOUNTS = 40
 CHECKPOINTS, EVENTS, OPERATIONS = 10, 100, 10
 LONG = 20  # times as many checkpoints and events in the session that is read at its end
@@ -32,7 +33,7 @@ def prepare() -> None:
 
     with connection.cursor() as cursor:
         cursor.execute(_NAMES.format(accounts=ACCOUNTS).replace("%%", "%"))
-    Account.objects.create(id="acct_bench_large", name="large")
+    Account.objects.create(id=LARGE, name="large")
     Account.objects.bulk_create([Account(id=f"acct_bench_{n}", name=f"small {n}") for n in range(ACCOUNTS)])
     Pin.objects.create(digest=PIN, architecture="x86_64", facts={})
     Image.objects.create(digest=IMAGE, name="tiny", architecture="x86_64", default_memory_bytes=1 << 30)
@@ -61,7 +62,7 @@ def _sessions(several: str) -> None:
     from sessions_app.models import Account, Session
 
     like = Session(
-        account=Account(id="acct_bench_large"), image_name="tiny", image_digest=IMAGE, architecture="x86_64", memory_bytes=2 << 30,
+        account=Account(id=LARGE), image_name="tiny", image_digest=IMAGE, architecture="x86_64", memory_bytes=2 << 30,
         cpus=1, budget_tokens=1000, pin_digest=PIN, epoch=3, park_reason="requested", head_checkpoint_at=timezone.now(),
     )  # fmt: skip
     copies.insert(
@@ -82,7 +83,7 @@ def _checkpoints(several: str, count: int, *, beyond: int = 0) -> None:
     from checkpoints_app.models import Checkpoint
 
     like = Checkpoint(
-        account_id="acct_bench_large", session_id="", state="published", operation_id="op_bench", lease_token=1, pin_id=PIN,
+        account_id=LARGE, session_id="", state="published", operation_id="op_bench", lease_token=1, pin_id=PIN,
         image_digest=IMAGE, source_epoch=1, event_watermark=1, logical_bytes=2 << 30, written_bytes=1 << 20, unique_bytes=1 << 20,
         stored_bytes=1 << 19, pause_seconds=0.03, published_at=timezone.now(),
     )  # fmt: skip
@@ -103,7 +104,7 @@ def _packs(several: str) -> None:
     from checkpoints_app.models import Pack, PackEdge
 
     copies.insert(
-        Pack(account_id="acct_bench_large", state="live", stored_bytes=6_000_000, unit_count=4096, units=b""),
+        Pack(account_id=LARGE, state="live", stored_bytes=6_000_000, unit_count=4096, units=b""),
         several,
         id="bench_pack(n)",
         account_id="bench_account(n)",
@@ -136,7 +137,7 @@ def _operations(several: str) -> None:
     from sessions_app.models import Operation
 
     like = Operation(
-        account_id="acct_bench_large", session_id="", kind="checkpoint", state="succeeded", queue="host.bench", method="POST",
+        account_id=LARGE, session_id="", kind="checkpoint", state="succeeded", queue="host.bench", method="POST",
         path="/api/sessions/x/checkpoint", attempt=1, lease_token=1, lease_owner="bench", http_status=200,
         response={"state": "parked"}, started_at=timezone.now(), finished_at=timezone.now(),
     )  # fmt: skip

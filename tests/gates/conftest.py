@@ -1,7 +1,8 @@
 """Gates: what the product promises, each a test with its claim in words and its measurements kept as evidence (`./keepstate prove`)."""
 
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -9,6 +10,7 @@ import pytest
 
 from tests.gates.room import Room, room
 
+SABOTAGED = "sabotaged"
 _KEY = pytest.StashKey[dict[str, Any]]()
 _RESULTS = pytest.StashKey[list[dict[str, Any]]]()
 
@@ -53,19 +55,39 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
         file.write_text(json.dumps({"gates": session.config.stash[_RESULTS]}, indent=2) + "\n")
 
 
+@pytest.hookimpl(trylast=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """The sabotages come behind the gates, so that a process needs one stack at a time."""
+    sabotages = [item for item in items if "sabotaged_room" in getattr(item, "fixturenames", ())]
+    others = [item for item in items if item not in sabotages]
+    behind = 1 + max((at for at, item in enumerate(others) if "gate_room" in getattr(item, "fixturenames", ())), default=-1)
+    items[:] = [*others[:behind], *sabotages, *others[behind:]]
+
+
 @pytest.fixture(scope="package")
-def gate_room(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Room]:
-    """One whole stack for the gates that leave it as they found it: short leases, quick sweeps, a file that orders crashes.
+def stack_of(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[[str], Room]]:
+    """A whole stack of that kind, instead of the one before: it takes a tenth of a processor while nothing is asked of it."""
+    there: dict[str, Room] = {}
+    with ExitStack() as running:
 
-    It goes with the last gate of a process, for it takes a tenth of a processor while nothing is asked of it.
-    """
-    with room(tmp_path_factory.mktemp("gates")) as opened:
-        yield opened
+        def of(kind: str) -> Room:
+            if kind not in there:
+                running.close()
+                there.clear()
+                directory = tmp_path_factory.mktemp(kind)
+                there[kind] = running.enter_context(room(directory, switch=directory / "switch" if kind == SABOTAGED else None))
+            return there[kind]
+
+        yield of
 
 
-@pytest.fixture(scope="package")
-def sabotaged_room(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Room]:
+@pytest.fixture(scope="module")
+def gate_room(stack_of: Callable[[str], Room]) -> Room:
+    """A stack for the gates that leave it as they found it: short leases, quick sweeps, a file that orders crashes."""
+    return stack_of("gates")
+
+
+@pytest.fixture(scope="module")
+def sabotaged_room(stack_of: Callable[[str], Room]) -> Room:
     """A stack in which a gate switches off the mechanism that it is about, and must fail then."""
-    directory = tmp_path_factory.mktemp("sabotaged")
-    with room(directory, switch=directory / "switch") as opened:
-        yield opened
+    return stack_of(SABOTAGED)

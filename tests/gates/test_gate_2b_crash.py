@@ -5,6 +5,7 @@ successor.
 """
 
 import os
+from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
@@ -21,8 +22,10 @@ EVERY = int(os.environ.get("KEEPSTATE_EVERY_STEP", "4"))
 
 
 @pytest.fixture(scope="module")
-def subject(gate_room: Room) -> Subject:
-    return gate_room.start("debian-python", Memory=256)
+def subject(gate_room: Room) -> Iterator[Subject]:
+    started = gate_room.start("debian-python", Memory=256)
+    yield started
+    started.delete()
 
 
 def prove_crash_in_save(opened: Room, subject: Subject, step: str, evidence: dict[str, Any]) -> None:
