@@ -3,6 +3,7 @@
 from django.db import transaction
 
 from sessions_app.models import Account, Operation, Session
+from sessions_app.services import account as accounts
 from sessions_app.services import bounds, event, operation, revision
 from sessions_app.services import session as sessions
 from sessions_app.services.operation import Asked
@@ -45,9 +46,10 @@ def provision(session: Session, *, expected_revision: int, budget_tokens: int | 
 def rename(session: Session, name: str, *, expected_revision: int) -> Session:
     """The session under its new name; names need not be unique. Asking for the name that it has changes nothing.
 
-    Raises Invalid, or Conflict (ks_revision_conflict) if the session has moved on since it was read.
+    Raises Invalid, AccountClosing, or Conflict (ks_revision_conflict) if the session has moved on since it was read.
     """
     bounds.require_name(name, "Nothing was renamed.")
+    accounts.require_open(session.account_id)
     session = operation.lock(session)
     if session.name != name:
         revision.advance(session, expected_revision)
