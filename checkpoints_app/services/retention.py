@@ -41,9 +41,19 @@ def run_turn() -> int:
     for session_id in RetentionDue.objects.order_by("due_at").values_list("session_id", flat=True)[:SESSIONS]:
         if time.monotonic() > deadline:
             break
-        decide(session_id)
-        erased += _erase_decided(deadline)
+        if _decided(session_id):
+            erased += _erase_decided(deadline)
     return erased
+
+
+def _decided(session_id: str) -> bool:
+    """Whether something of it expires now. One bad session goes to the end of the line, and never keeps the others waiting."""
+    try:
+        return bool(decide(session_id))
+    except Exception:
+        log.exception("what expires of a session was not decided", extra={"session_id": session_id})
+        RetentionDue.objects.filter(session_id=session_id).update(due_at=Now())
+        return False
 
 
 @transaction.atomic
@@ -109,4 +119,6 @@ def _erase_decided(deadline: float) -> int:
             erased += 1
         except (StoreError, Busy):
             log.warning("a checkpoint is not erased yet", extra={"checkpoint_id": row.id}, exc_info=True)
+        except Exception:
+            log.exception("a checkpoint could not be erased", extra={"checkpoint_id": row.id})
     return erased

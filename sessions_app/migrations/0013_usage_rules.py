@@ -2,7 +2,6 @@
 
 from django.db import migrations
 
-# TRUNCATE is the database owner's own act, like DROP: no rule of a table stands against its owner.
 RULE = """
 CREATE FUNCTION sessions_app_record_rule() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN

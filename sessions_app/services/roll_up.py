@@ -53,7 +53,9 @@ def tell(session_id: str, *, due_only: bool = False) -> None:
 
     The account's row is locked first and the session's after it, as a publication does.
     """
-    account_id = Session.objects.values_list("account_id", flat=True).get(id=session_id)
+    account_id = Session.objects.values_list("account_id", flat=True).filter(id=session_id).first()
+    if account_id is None:
+        return  # its account was erased a moment ago
     AccountUsage.objects.bulk_create([AccountUsage(account_id=account_id, stored_bytes=0)], ignore_conflicts=True)
     sums = AccountUsage.objects.filter(account_id=account_id)
     list(sums.select_for_update(no_key=True).values_list("pk"))

@@ -145,6 +145,24 @@ def test_many_points_expire_a_few_at_a_time(shelf: Shelf, monkeypatch: pytest.Mo
     assert states(rows) == ["erased"] * 5 + ["published"]
 
 
+def test_a_session_over_which_nothing_can_be_decided_keeps_no_other_waiting(shelf: Shelf, monkeypatch: pytest.MonkeyPatch) -> None:
+    bad, good = shelf.session(), shelf.session()
+    rows = {session.id: [checkpoint_row(session) for _ in range(2)] for session in (bad, good)}
+    keep(shelf, keep_last=1)
+    RetentionDue.objects.filter(session=bad).update(due_at=Now() - timedelta(hours=1))
+    real = retention.decide
+
+    def decide(session_id: str) -> list[str]:
+        if session_id == bad.id:
+            raise ZeroDivisionError
+        return real(session_id)
+
+    monkeypatch.setattr(retention, "decide", decide)
+    assert retention.run_turn() == 1
+    assert states(rows[good.id]) == ["erased", "published"]
+    assert states(rows[bad.id]) == ["published", "published"]
+
+
 @pytest.mark.parametrize("step", ["marked", "pack_edges_dropped", "manifest_edges_dropped", "closed"])
 def test_a_death_at_any_step_of_the_erasure_is_gone_on_with(shelf: Shelf, monkeypatch: pytest.MonkeyPatch, step: str) -> None:
     session, saved = line_of(shelf, 3)

@@ -7,8 +7,9 @@ from datetime import timedelta
 
 import pytest
 from django.db import connection
+from django.db.models import F
 
-from sessions_app.models import Session
+from sessions_app.models import Session, SessionUsage
 from sessions_app.states import SessionState
 from tests.integration.operations.world import (
     World,
@@ -48,6 +49,16 @@ def test_a_session_that_runs_is_left_alone(world: World, session: Session) -> No
     before = (session.revision, session.event_count, pid_of(session))
     settled(session)
     assert (session.revision, session.event_count, pid_of(session)) == before
+
+
+def test_a_machine_that_is_seen_to_run_is_awake_until_now(world: World, session: Session) -> None:
+    SessionUsage.objects.filter(session=session).update(proved_at=F("proved_at") - timedelta(hours=1))
+    seen_before = SessionUsage.objects.get(session=session).proved_at
+    settled(session)
+    proved_at = SessionUsage.objects.get(session=session).proved_at
+    assert seen_before is not None
+    assert proved_at is not None
+    assert proved_at > seen_before + timedelta(minutes=59)
 
 
 def test_a_running_session_whose_machine_died_is_failed_and_says_why(world: World, session: Session) -> None:
