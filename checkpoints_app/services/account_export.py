@@ -10,7 +10,7 @@ from sessions_app.models import Account
 from sessions_app.services.account_export import chunked
 
 _FIELDS = (
-    *("id", "session_id", "parent_id", "state", "reason", "boundary", "source_epoch", "event_watermark", "pin_id", "image_digest"),
+    *("id", "session_id", "parent_id", "state", "name", "reason", "boundary", "source_epoch", "event_watermark", "pin_id", "image_digest"),
     *("content_digest", "logical_bytes", "unique_bytes", "stored_bytes", "created_at", "published_at"),
 )
 

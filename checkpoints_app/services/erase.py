@@ -26,6 +26,8 @@ from sessions_app.models import Session
 from sessions_app.services import stored
 
 _BATCH = 200  # packs that one commit locks
+#: What was said of a checkpoint goes with it.
+_UNTOLD: dict[str, Any] = {"reason": "", "name": "", "hold_reason": "", "failure": None}
 
 
 def erase_session(session: Session, *, step: Step = no_step) -> dict[str, Any]:
@@ -64,7 +66,7 @@ def _erase(account_id: str, scope: "QuerySet[Checkpoint]", step: Step) -> dict[s
     touched = _drop_pack_edges(erasing, step)
     _drop_manifest_edges(account_id, erasing, step)
     done = finish(account_id, step=step)
-    erasing.update(state=CheckpointState.ERASED, reason="", failure=None)
+    erasing.update(state=CheckpointState.ERASED, **_UNTOLD)
     step("closed")
     shared = Pack.objects.filter(id__in=touched).count()
     return {"state": "done", **done, "packs_shared": shared}

@@ -1,4 +1,5 @@
 from sessions_app.admin.account import AccountAdmin
+from sessions_app.admin.account_deletion import AccountDeletionAdmin
 from sessions_app.admin.device_grant import DeviceGrantAdmin
 from sessions_app.admin.event import SessionEventAdmin
 from sessions_app.admin.membership import MembershipAdmin
@@ -14,6 +15,7 @@ from sessions_app.admin.webhook import WebhookDeliveryAdmin, WebhookEndpointAdmi
 
 __all__ = [
     "AccountAdmin",
+    "AccountDeletionAdmin",
     "AccountQuotaAdmin",
     "ApiTokenAdmin",
     "DeviceGrantAdmin",

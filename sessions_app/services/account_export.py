@@ -14,7 +14,18 @@ from django.db import connection, transaction
 from django.db.models import QuerySet
 
 from sessions_app.errors import Unavailable
-from sessions_app.models import Account, ApiToken, IdlePolicy, Membership, Operation, SavePolicy, Session, SessionEvent, WebhookEndpoint
+from sessions_app.models import (
+    Account,
+    ApiToken,
+    IdlePolicy,
+    Membership,
+    Operation,
+    RetentionPolicy,
+    SavePolicy,
+    Session,
+    SessionEvent,
+    WebhookEndpoint,
+)
 from sessions_app.services import steps
 
 #: The longest that an export may take; a reader who is slower sees it end without its last line.
@@ -34,6 +45,11 @@ _FIELDS: Mapping[type[Any], tuple[str, str, tuple[str, ...]]] = {  # type, how i
     ),
     SavePolicy: ("save_policy", "session__account", ("session_id", "enabled", "interval_minutes")),
     IdlePolicy: ("idle_policy", "session__account", ("session_id", "enabled", "idle_minutes", "warning_seconds")),
+    RetentionPolicy: (
+        "retention_policy",
+        "account",
+        ("session_id", "active", "enabled", "keep_last", "keep_hourly", "keep_daily", "keep_weekly", "keep_named"),
+    ),
     SessionEvent: (
         "event",
         "session__account",

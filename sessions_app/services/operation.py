@@ -42,6 +42,14 @@ def replay(account: Account, asked: Asked) -> Operation | None:
         if RecordedRequest.objects.filter(account=account, key=asked.idempotency_key).exists():
             raise key_conflict({})
         return None
+    if not operation.body_digest:
+        raise Conflict(
+            "This Idempotency-Key was used for a request about a session that has been deleted: its answer was erased with it. "
+            "Nothing was done.",
+            next_action="Send a new key with a new request.",
+            facts={"operation_id": operation.id},
+            code="ks_idempotency_conflict",
+        )
     if (operation.method, operation.path, operation.body_digest) != (asked.method, asked.path, asked.body_digest):
         raise key_conflict({"operation_id": operation.id})
     return operation

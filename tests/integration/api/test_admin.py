@@ -17,6 +17,7 @@ from checkpoints_app.models import Checkpoint, ErasureReceipt, Manifest, OrphanO
 from checkpoints_app.services import pin as pins
 from sessions_app.admin.paging import MOST_ROWS
 from sessions_app.models import (
+    AccountDeletion,
     AccountQuota,
     ApiToken,
     DeviceGrant,
@@ -56,6 +57,7 @@ def _more(owner: Tenant, number: int) -> None:
     Manifest.objects.create(id=f"{number:064d}", account=owner.account, stored_bytes=1)
     OrphanObject.objects.create(key=f"accounts/a/packs/{number:064d}", object_bytes=1)
     ErasureReceipt.objects.create(account_id=f"acct_{number}")
+    AccountDeletion.objects.create(account_id=f"acct_{number}", actor="test", due_at=Now(), secret_digest="secret hook of a receipt")
     Sweep.objects.create(name=f"sweep {number}")
     record.write(RecordKind.LIFECYCLE, "session.created", account_id=owner.account.id)
     user = User.objects.create(username=f"user {number}")
@@ -82,7 +84,7 @@ def _page(model: Any) -> str:
 def test_every_kind_of_row_is_there() -> None:
     names = {model.__name__ for model in OURS}
     of_sessions = {"Account", "ApiToken", "Session", "Operation", "SessionEvent", "SavePolicy", "IdlePolicy", "ServiceRecord"}
-    of_accounts = {"AccountQuota", "Membership", "DeviceGrant", "RetentionPolicy", "WebhookEndpoint", "WebhookDelivery"}
+    of_accounts = {"AccountDeletion", "AccountQuota", "Membership", "DeviceGrant", "RetentionPolicy", "WebhookEndpoint", "WebhookDelivery"}
     of_the_store = {"Image", "Pin", "Checkpoint", "Pack", "Manifest", "OrphanObject", "ErasureReceipt", "Sweep"}
     assert names == of_sessions | of_accounts | of_the_store | {"Host"}
 

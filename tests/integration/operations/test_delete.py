@@ -3,14 +3,23 @@
 import os
 
 import pytest
+from django.db.models.functions import Now
 
 from checkpoints_app.models import Checkpoint, Pack, PackEdge
 from checkpoints_app.services import erase, storage
 from checkpoints_app.store import UnavailableError
+from sessions_app.errors import Conflict
 from sessions_app.models import Session
+from sessions_app.services import account_rows, operation
 from sessions_app.services import lease as leases
+from sessions_app.services import session as sessions
+from sessions_app.services.operation import Asked
+from sessions_app.services.session import Wanted
 from sessions_app.states import SessionState
+from tests.gates.erasure.marked import rows_with
+from tests.integration.operations.forking import forked
 from tests.integration.operations.world import (
+    IMAGE,
     Died,
     World,
     done,
@@ -18,13 +27,18 @@ from tests.integration.operations.world import (
     events,
     expire,
     leftovers,
+    live_machines,
     objects,
     runtime_directories,
     scribble,
     succeeded,
 )
 from workers.cache import evict, files, forgotten
-from workers.host.identity import cache_directory
+from workers.host import machines
+from workers.host.compatibility import FRESH
+from workers.host.identity import cache_directory, staging_directory
+from workers.models import Host
+from workers.operations.leftovers import STALE_SECONDS
 from workers.operations.observe import observe
 
 
@@ -154,3 +168,54 @@ def hours_pass() -> None:
     for path in [*cache_directory().glob("*/*"), cache_directory() / "compared"]:
         past = path.stat().st_mtime - max(evict.SPARED_SECONDS, forgotten.EVERY_SECONDS) - 1
         os.utime(path, (path.stat().st_atime, past))
+
+
+MARK = "said-by-the-customer-4c1d"
+
+
+def test_nothing_that_was_said_of_the_session_is_left_in_any_table_and_its_fork_is_untouched(world: World) -> None:
+    asked = Asked("POST", "/api/sessions", "ksop_of_the_start", {"Name": MARK})
+    session = succeeded(sessions.create(world.account, Wanted(image=IMAGE, name=MARK, memory_mib=128), asked)).session
+    succeeded(world.ask_exec(session, "sh", "-c", f"echo {MARK}"))
+    succeeded(sessions.checkpoint(session, stop=True, reason=MARK, asked=Asked()))
+    session.refresh_from_db()
+    (child,) = forked(world, session, 1, session.head_checkpoint_id)
+    Checkpoint.objects.filter(session=session).update(name=MARK, hold_reason=MARK)
+    assert {"sessions_app_session", "sessions_app_operation", "checkpoints_app_checkpoint"} <= rows_with(MARK).keys()
+    world.delete(session)
+    assert rows_with(MARK) == {}
+    with pytest.raises(Conflict, match="has been deleted"):  # its key starts no second session
+        operation.replay(world.account, asked)
+    child.refresh_from_db()
+    assert (child.runtime_state, child.parent_id) == ("running", session.id)
+    world.save(child)
+
+
+def test_a_silent_host_is_not_waited_for_and_ends_what_it_runs_when_it_is_back(world: World, session: Session) -> None:
+    """The deletion is carried out by another host; later the whole account, with the session's row, is gone."""
+    world.save(session)
+    Host.objects.update(heartbeat_at=Now() - 2 * FRESH)
+    deletion = world.ask_delete(session)
+    assert deletion.queue == "control"
+    runtime = world.runtime(session)
+    Session.objects.filter(id=session.id).update(host_id="h-silent")  # to this worker its machine is on another host
+    with pytest.MonkeyPatch.context() as elsewhere:
+        elsewhere.setattr(machines, "machines_directory", lambda: runtime.parent / "none")
+        succeeded(deletion)
+    assert deletion.response is not None
+    assert deletion.response["runtime_stop"]["state"] == "pending"
+    assert (objects(), len(live_machines())) == ({}, 1)
+    account_rows.erase(world.account, told=lambda *_: None)
+    observe()
+    assert (live_machines(), runtime_directories()) == ([], [])
+
+
+def test_staging_of_an_operation_that_nobody_knows_is_a_guests_memory_and_goes_after_a_day(world: World) -> None:
+    left = staging_directory() / "op_of_an_erased_account.1"
+    left.mkdir(parents=True)
+    observe()
+    assert left.exists()
+    past = left.stat().st_mtime - STALE_SECONDS - 1
+    os.utime(left, (past, past))
+    observe()
+    assert not left.exists()

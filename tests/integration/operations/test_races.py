@@ -1,11 +1,17 @@
 """Two who want the same session at the same time: one has it, the other is told, and what is gone stays gone."""
 
+import threading
+
 import pytest
+from django.db import connection, transaction
 
 from sessions_app.errors import Conflict
 from sessions_app.models import Operation, Session
+from sessions_app.services import event
+from sessions_app.services import lease as leases
 from tests.integration.operations.world import World, done, live_machines, objects, runtime_directories, succeeded
 from tests.support.threads import at_once
+from tests.support.waiting import until
 from workers.host import turn
 
 
@@ -44,3 +50,36 @@ def test_a_session_that_is_deleted_during_a_late_resume_stays_deleted(
     session.refresh_from_db()
     assert (session.runtime_state, operation.state) == ("deleted", "failed")
     assert (live_machines(), runtime_directories(), objects()) == ([], [], {})
+
+
+def test_a_deletion_waits_for_a_workers_commit_and_neither_stands_in_the_others_way(world: World, session: Session) -> None:
+    """Locks are taken in one order: operations, then their session. In the other order one of the two would be thrown out."""
+    operation = world.ask_exec(session, "true")
+    lease = leases.claim(operation.id, "worker")
+    assert lease is not None
+    held, asked = threading.Event(), threading.Event()
+
+    def commit_or_delete(number: int) -> None:
+        if number:
+            held.wait()
+            asked.set()
+            world.ask_delete(session)
+            return
+        with transaction.atomic():
+            leases.require(lease)
+            held.set()
+            asked.wait()
+            until(waits_for_a_lock, 30, "the deletion waits")
+            event.append(session.id, "session.noted", source="test")
+
+    at_once(2, commit_or_delete)
+    operation.refresh_from_db()
+    session.refresh_from_db()
+    assert (operation.state, session.runtime_state) == ("cancelled", "deleting")
+
+
+def waits_for_a_lock() -> bool:
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT pg_stat_clear_snapshot()")  # what a transaction sees of it stands still
+        cursor.execute("SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'")
+        return bool(cursor.fetchone()[0])
