@@ -84,7 +84,7 @@ class AccountDeletionPlanView(RecordedView):
 class AccountDeletionView(RecordedView):
     shape = Shape.V2
     needs = ACCOUNT
-    while_closing: ClassVar[frozenset[str]] = frozenset({"DELETE"})
+    while_closing: ClassVar[frozenset[str]] = frozenset({"POST", "DELETE"})  # a POST is refused by its service, unless it is the same again
 
     @extend_schema(
         operation_id="account_deletion_read",

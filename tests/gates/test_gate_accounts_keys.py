@@ -27,13 +27,15 @@ NO_EFFECT = frozenset({"preflight", "token-revoke"})
 REFUSED = {"session-bindings": "there are no provider keys in this version"}
 POSTS = [route for route in routes() if route.method == "POST" and route.name not in PUBLIC | NO_EFFECT]
 STATES = {"session-provision": None, "session-restore": SessionState.PARKED}
+#: Routes that execute a plan, which is then made for them.
+PLANNED = frozenset({"session-fork-by-plan", "account-deletion"})
 _numbers = count()
 
 
 def prepared(route: Route) -> tuple[Tenant, Request]:
     """The request of an account of its own, whose records are such that it has its effect."""
     asker = tenant(f"asker-{next(_numbers)}")
-    ids = ids_of(asker, "mark", STATES.get(route.name) or SessionState.RUNNING, idle=route.name == "session-restore")
+    ids = ids_of(asker, "mark", STATES.get(route.name) or SessionState.RUNNING, idle=route.name == "session-restore", plans=route.name in PLANNED)
     own = None
     get_user_model().objects.get_or_create(username=BODIES["members"]["user"])
     if route.name == "session-provision":

@@ -38,6 +38,7 @@ class Ids:
     plans: Mapping[str, tuple[str, str | None]]  # by the route that executes it: its id and digest
     revision: int
     epoch: int
+    account_name: str
 
     def of(self, name: str, route: Route) -> str:
         if name == "plan_id":
@@ -96,6 +97,8 @@ def ask(caller: Caller, request: Request, *, key: str | None = None) -> Any:
 
 def _facts(route: Route, ids: Ids, body: Mapping[str, Any]) -> dict[str, Any]:
     facts: dict[str, Any] = {"epoch": ids.epoch} if "epoch" in body else {}
+    if "confirm" in body:
+        facts["confirm"] = ids.account_name
     if "plan_digest" in body:
         facts["plan_digest"] = ids.plan(route)[1]
     if "expected_revision" in body and body["expected_revision"] and "session_id" in route.pattern:

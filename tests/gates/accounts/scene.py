@@ -3,11 +3,12 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import timedelta
+from typing import Any
 
 from django.db import transaction
 from django.db.models.functions import Now
 
-from sessions_app.models import ApiToken, Operation
+from sessions_app.models import ApiToken, Operation, Session, Workspace
 from sessions_app.roles import Role
 from sessions_app.services import event
 from sessions_app.services import token as tokens
@@ -17,13 +18,12 @@ from tests.gates.accounts.asking import Ids
 from tests.support.api import Caller, caller, new_key
 from tests.support.fleet import HOST, Tenant, checkpoint_row, session_row, tenant
 from tests.support.people import member
-from tests.unit.archive.kit import TAR, tar_of
 
 #: In every text that the account can write, and in no answer to anybody else.
 MARK = "MarkOfTheVictim"
 
 
-def ids_of(owner: Tenant, mark: str, state: SessionState = SessionState.RUNNING, *, idle: bool = False) -> Ids:
+def ids_of(owner: Tenant, mark: str, state: SessionState = SessionState.RUNNING, *, idle: bool = False, plans: bool = True) -> Ids:
     """One record of every kind that a route names, each with the mark. `idle`: nothing was asked of the session since it was saved."""
     session = session_row(owner.account, state, name=mark)
     point = checkpoint_row(session, reason=mark)
@@ -35,14 +35,9 @@ def ids_of(owner: Tenant, mark: str, state: SessionState = SessionState.RUNNING,
         account=owner.account, session=session, kind=OperationKind.EXEC, state=OperationState.QUEUED, queue=f"io.{HOST}",
         idempotency_key=new_key(), parameters={"argv": [mark], "timeout_seconds": 1}, response={"stdout": mark},
     )  # fmt: skip
-    ask = caller(owner)
-    fork = ask("POST", f"/api/v2/sessions/{session.id}/fork-plan", {"checkpoint_id": point.id, "children": 1}).json()["data"]
-    keeping = {"keep_last": 1}
-    of_session = ask("POST", f"/api/v2/sessions/{session.id}/retention/preview", keeping).json()["data"]
-    of_account = ask("POST", "/api/v2/retention/preview", keeping).json()["data"]
-    deletion = ask("POST", f"/api/v2/sessions/{session.id}/deletion-plan", {}).json()["data"]
-    sent = {"Authorization": f"Bearer {owner.plain}"}
-    archive = ask.client.generic("POST", "/api/v2/workspaces", tar_of((mark, mark)), content_type=TAR, headers=sent).json()["data"]
+    archive = Workspace.objects.create(
+        account=owner.account, sha256="0" * 64, size=1, files=1, content_bytes=1, stored_bytes=0, expires_at=Now() + timedelta(days=1)
+    )
     session.refresh_from_db()
     return Ids(
         by_name={
@@ -51,19 +46,35 @@ def ids_of(owner: Tenant, mark: str, state: SessionState = SessionState.RUNNING,
             "checkpoint_id": point.id,
             "webhook_id": hook.id,
             "message_id": message.id,
-            "workspace_id": archive["id"],
+            "workspace_id": archive.id,
             "token_id": tokens.issue(owner.account, mark)[0].id,
             "member_id": member(owner.account, f"{mark}-{session.short_id}", Role.OPERATOR).id,
         },
-        plans={
-            "session-fork-by-plan": (fork["id"], fork["plan_digest"]),
-            "session-read": (deletion["id"], None),
-            "session-retention": (of_session["plan_id"], of_session["plan_digest"]),
-            "retention": (of_account["plan_id"], of_account["plan_digest"]),
-        },
+        plans=plans_of(owner, session) if plans else {},
         revision=session.revision,
         epoch=session.epoch,
+        account_name=owner.account.name,
     )
+
+
+def plans_of(owner: Tenant, session: Session) -> dict[str, tuple[str, str | None]]:
+    """By the route that executes it, a plan's id and digest."""
+
+    def shown(path: str, **wanted: Any) -> dict[str, Any]:
+        return dict(caller(owner)("POST", path, wanted).json()["data"])
+
+    of_session = f"/api/v2/sessions/{session.id}"
+    fork = shown(f"{of_session}/fork-plan", checkpoint_id=session.head_checkpoint_id, children=1)
+    keeping = {
+        "session-retention": shown(f"{of_session}/retention/preview", keep_last=1),
+        "retention": shown("/api/v2/retention/preview", keep_last=1),
+    }
+    return {
+        "session-fork-by-plan": (fork["id"], fork["plan_digest"]),
+        "session-read": (shown(f"{of_session}/deletion-plan")["id"], None),
+        "account-deletion": (shown("/api/v2/account/deletion-plan")["id"], None),
+        **{name: (found["plan_id"], found["plan_digest"]) for name, found in keeping.items()},
+    }
 
 
 @dataclass(frozen=True)
