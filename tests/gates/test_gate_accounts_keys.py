@@ -35,7 +35,9 @@ _numbers = count()
 def prepared(route: Route) -> tuple[Tenant, Request]:
     """The request of an account of its own, whose records are such that it has its effect."""
     asker = tenant(f"asker-{next(_numbers)}")
-    ids = ids_of(asker, "mark", STATES.get(route.name) or SessionState.RUNNING, idle=route.name == "session-restore", plans=route.name in PLANNED)
+    ids = ids_of(
+        asker, "mark", STATES.get(route.name) or SessionState.RUNNING, idle=route.name == "session-restore", plans=route.name in PLANNED
+    )
     own = None
     get_user_model().objects.get_or_create(username=BODIES["members"]["user"])
     if route.name == "session-provision":
