@@ -137,9 +137,10 @@ def test_it_goes_when_it_expires_with_its_session_and_with_its_account(api: Call
     for forget in (
         lambda found: Workspace.objects.filter(id=found).update(expires_at=Now() - timedelta(seconds=1)) and workspace.forget_expired(),
         lambda found: Workspace.objects.filter(id=found).update(session_id=session.id) and [step(session) for step in erase],
-        lambda _: [step(owner.account) for step in erase_account],
+        lambda _: workspace.erase_account(owner.account),
     ):
         found = uploaded(api)
         assert workspace.forget_expired() == 0
         forget(found)
         assert (Workspace.objects.count(), WorkspacePart.objects.count()) == (0, 0)
+    assert workspace.erase_account in list(erase_account)
