@@ -1,4 +1,4 @@
-"""Every route beside hostile bodies, ids and queries: a typed refusal in the route's shape, no 500, and nothing made.
+"""Gate hostile: every route beside hostile bodies, ids and queries: a typed refusal in the route's shape, no 500, and nothing made.
 
 Which routes, fields and parameters there are is read from the URL configuration and the OpenAPI description: a new one is in it by itself.
 """
@@ -11,10 +11,14 @@ from urllib.parse import quote, urlencode
 import pytest
 from django.apps import apps
 
+from sessions_app.api import body
 from sessions_app.api.envelope import Shape
 from tests.integration.api.routes import Route, label, routes
 from tests.support.api import Caller, error_of
+from tests.support.fixtures import api, doorbells, owner
 from tests.support.fleet import Tenant, session_row
+
+__all__ = ["api", "doorbells", "owner"]
 
 ROUTES = list(routes())
 SESSION_ROUTES = [route for route in ROUTES if "<str:session_id>" in route.pattern]
@@ -36,7 +40,12 @@ def _rows() -> dict[str, int]:
 
 
 def _judge(route: Route, answer: Any, sent: object) -> None:
-    told = (label(route), sent if len(str(sent)) < 200 else str(sent)[:200], answer.status_code, answer.content[:300])
+    told = (
+        label(route),
+        sent if len(str(sent)) < 200 else str(sent)[:200],
+        answer.status_code,
+        b"" if answer.streaming else answer.content[:300],
+    )
     assert answer.status_code < 500 or answer.status_code in AWAY, told
     if answer.status_code >= 400:
         error = error_of(answer)
@@ -48,15 +57,28 @@ def _judge(route: Route, answer: Any, sent: object) -> None:
 OPERATION = "op_" + "0" * 24
 
 
-def test_a_malformed_body_makes_nothing(api: Caller, owner: Tenant) -> None:
+def refuse_malformed(api: Caller, owner: Tenant) -> int:
+    """Every malformed body to every route that takes one; how many requests that were."""
     session = session_row(owner.account, saved=True)
     before = _rows()
     for route in WRITING:
-        for body in MALFORMED:
-            answer = api(route.method, route.path(session=session.id, operation=OPERATION), body)
-            _judge(route, answer, body[:60])
-            assert answer.status_code >= 400, (label(route), body[:60])
+        for sent in MALFORMED:
+            answer = api(route.method, route.path(session=session.id, operation=OPERATION), sent)
+            _judge(route, answer, sent[:60])
+            assert answer.status_code >= 400, (label(route), sent[:60])
     assert _rows() == before
+    return len(WRITING) * len(MALFORMED)
+
+
+@pytest.mark.gate("hostile", "Malformed, huge and hostile bodies are refused by name on every route, and nothing is made of them")
+def test_malformed_bodies_make_nothing(api: Caller, owner: Tenant, evidence: dict[str, Any]) -> None:
+    evidence |= {"routes": len(WRITING), "refused": refuse_malformed(api, owner)}
+
+
+def test_gate_hostile_fails_where_a_body_is_read_less_strictly(api: Caller, owner: Tenant, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(body, "read", lambda request: json.loads(request._request.read() or b"{}"))
+    with pytest.raises(AssertionError):
+        refuse_malformed(api, owner)
 
 
 @pytest.fixture(scope="module")
