@@ -22,6 +22,7 @@ class ServiceRecord(models.Model):
     class Meta:
         indexes = [
             models.Index(fields=["account_id", "-id"], name="record_of_account"),
+            models.Index(fields=["kind", "-id"], name="record_of_kind"),
             models.Index(fields=["session_id", "-id"], name="record_of_session", condition=~models.Q(session_id="")),
             models.Index(fields=["recorded_at"], name="record_age"),
         ]

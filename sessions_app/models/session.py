@@ -57,7 +57,7 @@ class Session(models.Model):
             models.Index(fields=["host_id"], name="session_live_host", condition=~models.Q(host_id="")),
             models.Index(fields=["-last_activity_at", "-id"], name="session_newest"),
             models.Index(fields=["runtime_state", "-last_activity_at"], name="session_in_state"),
-            models.Index(fields=["name"], name="session_name", opclasses=["varchar_pattern_ops"], condition=~models.Q(name="")),
+            models.Index(fields=["name"], name="session_name_begins", opclasses=["varchar_pattern_ops"]),
         ]
 
     def __str__(self) -> str:
