@@ -43,7 +43,7 @@ TASKS: list[tuple[str, list[tuple[str, str, str]]]] = [
             ("API tokens", "key", "sessions_app.ApiToken"),
             ("Sign-ins by device", "devices", "sessions_app.DeviceGrant"),
             ("Quotas", "speed", "sessions_app.AccountQuota"),
-            ("Retention", "auto_delete", "checkpoints_app.RetentionPolicy"),
+            ("Retention", "auto_delete", "sessions_app.RetentionPolicy"),
             ("Webhooks", "webhook", "sessions_app.WebhookEndpoint"),
             ("Deliveries", "outbox", "sessions_app.WebhookDelivery"),
         ],

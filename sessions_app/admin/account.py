@@ -12,7 +12,7 @@ class UsageInline(ReadOnlyInline):
 
 @admin.register(Account)
 class AccountAdmin(ReadOnlyAdmin):
-    list_display = ("name", "id", "stored", "awake", "created_at")
+    list_display = ("name", "id", "stored", "awake", "closing_at", "created_at")
     list_select_related = ("usage",)
     search_fields = ("name", "id")
     ordering = ("name",)

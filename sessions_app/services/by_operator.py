@@ -8,9 +8,10 @@ from typing import Any
 
 from django.db import transaction
 
-from sessions_app.models import ApiToken, Operation, Session, WebhookDelivery
+from sessions_app.errors import Conflict
+from sessions_app.models import Account, AccountDeletion, ApiToken, Operation, Session, WebhookDelivery
+from sessions_app.services import account_deletion, record, session_deletion
 from sessions_app.services import cancel as cancelling
-from sessions_app.services import record, session_deletion
 from sessions_app.services import retry as retrying
 from sessions_app.services import session as sessions
 from sessions_app.services import token as tokens
@@ -62,6 +63,16 @@ def retry(operation: Operation, by: str) -> Operation:
 def revoke(token: ApiToken, by: str) -> None:
     tokens.end(token, actor=by)
     write("revoke", by, account_id=token.account_id, token_id=token.id)
+
+
+@transaction.atomic
+def keep_account(deletion: AccountDeletion, by: str) -> None:
+    """The scheduled deletion is cancelled. Raises Conflict if it has begun, or has ended."""
+    account = Account.objects.filter(id=deletion.account_id).first()
+    if account is None:
+        raise Conflict("The account is gone. Nothing was cancelled.")
+    account_deletion.cancel(account, actor=by)
+    write("keep_account", by, account_id=deletion.account_id, deletion_id=deletion.id)
 
 
 @transaction.atomic

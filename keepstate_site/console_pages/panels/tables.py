@@ -2,16 +2,19 @@
 
 from datetime import datetime, timedelta
 
-from keepstate_site.console_pages.figures import clock, fleet, operations, sweeps
+from keepstate_site.console_pages.figures import clock, fleet, operations, quotas, sweeps
 from keepstate_site.console_pages.figures.span import Span
 from keepstate_site.console_pages.panels.links import row
 from sessions_app.drawing import units
 from sessions_app.drawing.svg import Svg
 from sessions_app.drawing.table import Cell, Look, table
+from sessions_app.drawing.units import Format
 from sessions_app.models import Operation
+from sessions_app.services.quota import Quota
 from sessions_app.states import OperationState
 
 _LOOKS: dict[str, Look] = {"alive": "well", "draining": "doubt", "silent": "wrong"}
+_FORMS: dict[str, Format] = {Quota.STORED_BYTES: units.size}
 _MESSAGE_CHARACTERS = 160
 
 
@@ -70,6 +73,21 @@ def hosts(_span: Span) -> Svg:
     ]
     empty = "No host has registered. Start the workers of one: docs/operations/hosts.md."
     return table(["Host", "State", "Heard of", "Machines", "Memory promised", "Room"], lines, empty=empty)
+
+
+def quotas_panel(_span: Span) -> Svg:
+    lines = [
+        [
+            Cell(one.name, row("sessions_app_account", one.account_id)),
+            one.quota.replace("_", " "),
+            _FORMS.get(one.quota, units.count)(one.used),
+            _FORMS.get(one.quota, units.count)(one.limit),
+            Cell(f"{one.share:.0%}", look="wrong" if one.share >= 1 else "doubt"),
+        ]
+        for one in quotas.near()
+    ]
+    empty = f"No account has more than {quotas.NEAR:.0%} of the bytes or machines that it may have."
+    return table(["Account", "Quota", "Has", "May have", "Share"], lines, empty=empty)
 
 
 def sweeps_panel(_span: Span) -> Svg:

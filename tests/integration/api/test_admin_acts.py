@@ -12,6 +12,7 @@ from django.urls import reverse
 from checkpoints_app.models import Checkpoint, Manifest, ManifestEdge, Pack, PackEdge, Sweep
 from checkpoints_app.services import verify
 from sessions_app.models import Operation, ServiceRecord, WebhookDelivery, WebhookEndpoint
+from sessions_app.services import account_deletion
 from sessions_app.states import OperationKind, OperationState, RecordKind, SessionState
 from tests.support.fleet import Tenant, boot_asked, session_row
 from workers.models import Host
@@ -238,3 +239,13 @@ def test_a_message_that_was_given_up_is_sent_again(owner: Tenant, admin_client: 
     given_up.refresh_from_db()
     assert (given_up.state, given_up.attempt) == ("pending", 0)
     assert [line.type for line in records()] == ["operator.redeliver"]
+
+
+def test_a_scheduled_account_deletion_is_cancelled_and_one_that_has_begun_is_not(owner: Tenant, admin_client: Client) -> None:
+    made = account_deletion.make_plan(owner.account)
+    deletion, _ = account_deletion.schedule(owner.account, plan_id=made.id, confirm=owner.account.name, actor="owner")
+    act(admin_client, deletion, "keep")
+    deletion.refresh_from_db()
+    assert deletion.state == "cancelled"
+    assert [line.type for line in records()] == ["operator.keep_account"]
+    assert "No deletion of this account is scheduled" in act(admin_client, deletion, "keep")
