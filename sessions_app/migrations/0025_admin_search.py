@@ -6,7 +6,7 @@ from django.db import migrations, models
 class Migration(migrations.Migration):
 
     dependencies = [
-        ('sessions_app', '0023_quotas'),
+        ('sessions_app', '0024_record_whole'),
     ]
 
     operations = [
