@@ -43,7 +43,7 @@ def _bytes() -> list[Near]:
     )
     full = AccountUsage.objects.annotate(limit=limit).filter(limit__gt=0, stored_bytes__gte=F("limit") * NEAR)
     rows = full.order_by(F("limit") - F("stored_bytes")).values_list("account_id", "account__name", "stored_bytes", "limit")[:SHOWN]
-    return [Near(account_id, name, Quota.STORED_BYTES, used, most) for account_id, name, used, most in rows]
+    return [Near(account_id, name, Quota.STORED_BYTES, used or 0, most) for account_id, name, used, most in rows]
 
 
 def _machines() -> list[Near]:
