@@ -73,6 +73,7 @@ MIDDLEWARE = [
     "django.contrib.auth.middleware.AuthenticationMiddleware",
     "django.contrib.messages.middleware.MessageMiddleware",
     "django.middleware.clickjacking.XFrameOptionsMiddleware",
+    "keepstate_site.sign_in.rate.PasswordRateMiddleware",
     "axes.middleware.AxesMiddleware",  # last: it turns a refused sign-in into the page that says so
 ]
 ROOT_URLCONF = "keepstate_site.urls"

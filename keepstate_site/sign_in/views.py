@@ -11,14 +11,11 @@ from django.utils.decorators import method_decorator
 from django.views import View
 from django.views.decorators.cache import never_cache
 
+from keepstate_site.sign_in import rate
 from keepstate_site.sign_in.forms import Decision
 from sessions_app.errors import ServiceError
 from sessions_app.models import DeviceGrant
-from sessions_app.services import device_grant, throttle
-from sessions_app.services.throttle import Bucket
-
-#: Codes that a signed-in person may try in a minute: enough for typing errors, useless for guessing one of 34 bits.
-CODES_PER_MINUTE = 20
+from sessions_app.services import device_grant
 
 
 class SignInView(LoginView):
@@ -40,7 +37,7 @@ class DeviceView(View):
 
     def _with_grant(self, request: HttpRequest, code: str, then: Callable[[HttpRequest, DeviceGrant, str], HttpResponse]) -> HttpResponse:
         try:
-            throttle.require([Bucket(f"user-code:{request.user.pk}", CODES_PER_MINUTE, "Your user")])
+            rate.code_tried(request)
             grant = device_grant.find(code)
             if grant is None:
                 told = "There is no sign-in with this code that waits for a decision. Look at your terminal: it may show a newer one."

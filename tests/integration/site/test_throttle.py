@@ -9,11 +9,13 @@ from django.test import Client
 
 from sessions_app.errors import Throttled
 from sessions_app.models import Session
+from sessions_app.roles import Role
 from sessions_app.services import throttle
 from sessions_app.services import token as tokens
 from sessions_app.services.throttle import Bucket
 from tests.support.api import Caller, caller, error_of
 from tests.support.fleet import Tenant
+from tests.support.people import member
 from tests.support.threads import at_once
 
 
@@ -83,6 +85,25 @@ def test_a_terminals_sign_in_is_bounded_by_address(counted: Any, owner: Tenant, 
     assert ask("2001:db8::1").status_code != 429
     assert _is_throttled(ask("2001:db8::ffff"))  # of the same /64
     assert ask("2001:db8:0:1::1").status_code != 429
+
+
+@pytest.mark.parametrize("path", ["/device/login", "/admin/login/"])
+def test_passwords_are_bounded_by_address_whatever_the_name(counted: Any, owner: Tenant, path: str) -> None:
+    counted.KEEPSTATE_RATE_ADDRESS = 2
+    answers = [Client().post(path, {"username": f"name {number}", "password": "the same"}) for number in range(3)]
+    assert [answer.status_code for answer in answers] == [200, 200, 429]
+    assert int(answers[-1]["Retry-After"]) > 0
+    assert "tried too often" in answers[-1].content.decode()
+    assert Client().get(path).status_code == 200
+
+
+def test_short_codes_are_bounded_by_whoever_tries_them(counted: Any, owner: Tenant) -> None:
+    counted.KEEPSTATE_RATE_ADDRESS = 1
+    browser = Client()
+    browser.force_login(member(owner.account, "ada", Role.OWNER).user)
+    answers = [browser.get("/device", {"user_code": "BBBB-BBBB"}) for _ in range(2)]
+    assert [answer.status_code for answer in answers] == [404, 429]
+    assert int(answers[-1]["Retry-After"]) > 0
 
 
 def test_a_refused_request_counts_in_no_bucket(redis_url: str) -> None:
