@@ -40,4 +40,5 @@ def test_every_route_that_a_text_names_is_served(route: str) -> None:
 
 def test_no_text_shows_a_placeholder_that_was_to_be_filled() -> None:
     left = re.compile(r"(?<!f)\"[^\"\n{]*/api/[^\"\n]*\{[a-z_.]+\}")
-    assert [path.name for path in PRODUCT if "api" not in path.parts and left.search(path.read_text())] == []
+    texts = [path for path in PRODUCT if "api" not in path.parts and path.name != "capability_rows.py"]  # its routes are patterns
+    assert [path.name for path in texts if left.search(path.read_text())] == []
