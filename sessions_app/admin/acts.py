@@ -29,7 +29,7 @@ class Act:
     label: str
     do: Callable[[Any, str], str]
     offered: Callable[[Any], bool] = lambda _row: True  # a hint for the page; the service decides
-    grave: bool = False
+    grave: bool = False  # the button asks once more
     in_lists: bool = True
 
 
@@ -81,7 +81,7 @@ class ActsMixin:
         opts = self.model._meta  # type: ignore[attr-defined]
         name = f"admin:{opts.app_label}_{opts.model_name}_act"
         return [
-            {"label": act.label, "grave": act.grave, "url": reverse(name, args=[quote(row.pk), act.name])}
+            {"label": act.label, "confirm": act.grave, "url": reverse(name, args=[quote(row.pk), act.name])}
             for act in self.acts
             if act.offered(row)
         ]
