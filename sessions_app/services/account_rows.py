@@ -7,11 +7,11 @@ holds every table to one of both.
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from django.contrib.auth import get_user_model
 from django.db import transaction
-from django.db.models import Exists, ManyToOneRel, Model, OuterRef, QuerySet
+from django.db.models import ManyToOneRel, Model, QuerySet
 
-from sessions_app.models import Account, Membership
+from sessions_app.models import Account
+from sessions_app.services import account_users
 
 _BATCH = 1000  # rows that one commit erases
 Told = Callable[[str, int], None]
@@ -32,7 +32,7 @@ def owned() -> dict[type[Model], str]:
 
 def erase(account: Account, *, told: Told) -> None:
     """Batch by batch, first what refers to others. Safe to repeat. `told` is called with table and number, in each batch's commit."""
-    _in_batches(_users_of_it_alone(account), "users", told)
+    account_users.erase(account, told=told)
     for model, path in _first_what_refers(owned()):
         _in_batches(model._default_manager.filter(**{path: account}), str(model._meta.verbose_name_plural), told)
 
@@ -58,12 +58,6 @@ def _first_what_refers(found: dict[type[Model], str]) -> list[tuple[type[Model],
     for model in found:
         place(model)
     return [(model, found[model]) for model in ordered]
-
-
-def _users_of_it_alone(account: Account) -> "QuerySet[Any]":
-    """Members of no other account, but for those who run the service."""
-    elsewhere = Exists(Membership.objects.filter(user=OuterRef("pk")).exclude(account=account))
-    return get_user_model()._default_manager.filter(~elsewhere, memberships__account=account, is_staff=False, is_superuser=False)
 
 
 def _in_batches(rows: "QuerySet[Any]", name: str, told: Told) -> None:

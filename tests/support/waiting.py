@@ -6,6 +6,8 @@ import threading
 import time
 from collections.abc import Callable
 
+from django.db import connection
+
 POLL_SECONDS = 0.05
 
 
@@ -29,3 +31,11 @@ def until_gone(pid: int, seconds: float) -> None:
         assert ended, f"process {pid} still lives after {seconds} s"
     finally:
         os.close(descriptor)
+
+
+def waits_for_a_lock() -> bool:
+    """Whether some connection to this database waits for a lock of another's transaction."""
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT pg_stat_clear_snapshot()")  # what a transaction sees of it stands still
+        cursor.execute("SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'")
+        return bool(cursor.fetchone()[0])

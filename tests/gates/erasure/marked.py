@@ -5,8 +5,11 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
+from axes.models import AccessAttempt
 from django.conf import settings
+from django.contrib.admin.models import LogEntry
 from django.contrib.auth import get_user_model
+from django.contrib.contenttypes.models import ContentType
 from django.db import connection
 from django.db.models.functions import Now
 
@@ -42,6 +45,9 @@ def plant(world: World) -> Session:
     plan.make(account, PlanKind.ACCOUNT_DELETION, session=None, content={"note": MARK}, basis={})
     user = get_user_model().objects.create(username=MARK, email=f"{MARK}@example.com")
     Membership.objects.create(user=user, account=account, role="owner")
+    AccessAttempt.objects.create(username=MARK, ip_address="192.0.2.1", failures_since_start=1)  # it has mistyped its password
+    user_type = ContentType.objects.get_for_model(user)
+    LogEntry.objects.create(user=user, content_type=user_type, object_id=str(user.pk), object_repr=MARK, action_flag=2)
     ApiToken.objects.create(account=account, user=user, name=MARK, prefix="ks_", digest="d" * 64)
     WebhookEndpoint.objects.create(account=account, url=f"https://{MARK}.example.com", secret=steps.seal.call(account.id, MARK.encode()))
     Workspace.objects.create(

@@ -1,6 +1,7 @@
 """The account's deletion over the API: a plan, the name typed, a time of grace without any change, a receipt that outlives it."""
 
 import json
+import threading
 from datetime import timedelta
 from typing import Any
 
@@ -13,12 +14,14 @@ from pytest_django.fixtures import Settings
 
 from sessions_app.errors import AccountClosing
 from sessions_app.models import Account, AccountDeletion, ServiceRecord, Session
-from sessions_app.services import account_run, lifecycle, operation
+from sessions_app.services import account_deletion, account_run, lifecycle, operation
 from sessions_app.services import session as sessions
 from sessions_app.services.operation import Asked
 from sessions_app.states import OperationKind
 from tests.support.api import Caller, error_of
 from tests.support.fleet import Tenant, boot_asked, session_row, tenant
+from tests.support.threads import at_once
+from tests.support.waiting import until, waits_for_a_lock
 from tests.support.worker import work_all
 
 DELETION = "/api/v2/account/deletion"
@@ -95,6 +98,40 @@ def test_a_deletion_that_is_not_due_does_not_begin_and_one_that_has_begun_is_not
     refused = api("DELETE", DELETION)
     assert (refused.status_code, error_of(refused)["code"]) == (409, "ks_account_deletion_begun")
     assert AccountDeletion.objects.get(id=deletion["id"]).state == "running"
+
+
+@pytest.mark.django_db(transaction=True)
+def test_a_session_that_is_being_made_is_waited_for_and_a_later_one_is_refused(
+    owner: Tenant, api: Caller, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The first has looked whether the account is closing and has not committed yet when the deletion is scheduled."""
+    plan_id = account_deletion.make_plan(owner.account).id
+    looked, asked, outcomes = threading.Event(), threading.Event(), list[str]()
+    begin = sessions.begin
+
+    def begin_slowly(*words: Any) -> None:
+        begin(*words)
+        looked.set()
+        asked.wait()
+        until(waits_for_a_lock, 30, "the scheduling waits for the session's commit")
+
+    def start_or_schedule(number: int) -> None:
+        if number:
+            looked.wait()
+            asked.set()
+            account_deletion.schedule(owner.account, plan_id=plan_id, confirm=owner.account.name, actor="test")
+            outcomes.append("scheduled")
+        else:
+            boot_asked(owner.account)
+            outcomes.append("started")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(sessions, "begin", begin_slowly)
+        at_once(2, start_or_schedule)
+    assert sorted(outcomes) == ["scheduled", "started"]
+    with pytest.raises(AccountClosing):
+        boot_asked(owner.account)
+    assert Session.objects.count() == 1
 
 
 @pytest.fixture

@@ -3,7 +3,7 @@
 import threading
 
 import pytest
-from django.db import connection, transaction
+from django.db import transaction
 
 from sessions_app.errors import Conflict
 from sessions_app.models import Operation, Session
@@ -11,7 +11,7 @@ from sessions_app.services import event
 from sessions_app.services import lease as leases
 from tests.integration.operations.world import World, done, live_machines, objects, runtime_directories, succeeded
 from tests.support.threads import at_once
-from tests.support.waiting import until
+from tests.support.waiting import until, waits_for_a_lock
 from workers.host import turn
 
 
@@ -76,10 +76,3 @@ def test_a_deletion_waits_for_a_workers_commit_and_neither_stands_in_the_others_
     operation.refresh_from_db()
     session.refresh_from_db()
     assert (operation.state, session.runtime_state) == ("cancelled", "deleting")
-
-
-def waits_for_a_lock() -> bool:
-    with connection.cursor() as cursor:
-        cursor.execute("SELECT pg_stat_clear_snapshot()")  # what a transaction sees of it stands still
-        cursor.execute("SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'")
-        return bool(cursor.fetchone()[0])
