@@ -3,6 +3,7 @@
 import asyncio
 import logging
 import threading
+import weakref
 from collections.abc import AsyncIterator, Iterator
 from concurrent.futures import ThreadPoolExecutor
 
@@ -43,17 +44,19 @@ class AccountExportView(ApiView):
     def get(self, request: Request) -> StreamingHttpResponse:
         if not _places.acquire(blocking=False):
             raise FleetUnavailable("Other exports are being made. Nothing was begun.", next_action="Ask again in a few minutes.")
-        return _Export(_sent(account_export.lines(self.account)), content_type="application/x-ndjson")
+        return _Export(_sent(account_export.lines(self.account)))
 
 
 class _Export(StreamingHttpResponse):
-    """Gives its place back when it is over, or was never begun to be read."""
+    """Gives its place back when it is over, or when nobody has it any more without having read it."""
+
+    def __init__(self, pieces: AsyncIterator[bytes]):
+        super().__init__(pieces, content_type="application/x-ndjson")
+        self._leave = weakref.finalize(self, _places.release)
 
     def close(self) -> None:
         super().close()
-        if not getattr(self, "_left", False):
-            self._left = True
-            _places.release()
+        self._leave()  # which does it once
 
 
 async def _sent(pieces: Iterator[bytes]) -> AsyncIterator[bytes]:
