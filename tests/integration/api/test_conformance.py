@@ -2,6 +2,7 @@
 
 import uuid
 from collections.abc import Iterator
+from functools import cache
 from typing import Any
 
 import pytest
@@ -29,13 +30,27 @@ DRAWN = settings(
 )
 
 
+def _read_and_closed(environ: Any, start_response: Any) -> list[bytes]:
+    """The site's application, with each answer read to its end and closed, as a server does: some hold a place until then."""
+    response = _site()(environ, start_response)
+    try:
+        return [b"".join(response)]
+    finally:
+        response.close()
+
+
+@cache
+def _site() -> Any:
+    return get_wsgi_application()
+
+
 @pytest.fixture
 def described(owner: Tenant) -> Iterator[Any]:
     """The description, with the application behind it; like Django's own test client, it keeps the test's connection between requests."""
     for signal in (request_started, request_finished):
         signal.disconnect(close_old_connections)
     schemathesis.serializer.alias(ARCHIVES, "application/octet-stream")
-    yield schemathesis.openapi.from_wsgi("/api/schema", get_wsgi_application())
+    yield schemathesis.openapi.from_wsgi("/api/schema", _read_and_closed)
     for signal in (request_started, request_finished):
         signal.connect(close_old_connections)
 
