@@ -114,7 +114,7 @@ STORAGES = {
 
 LANGUAGE_CODE = "en-us"
 USE_I18N = False
-DATETIME_FORMAT = "Y-m-d H:i:s"  # in the admin
+FORMAT_MODULE_PATH = "keepstate_site.formats"
 TIME_ZONE = "UTC"
 USE_TZ = True
 

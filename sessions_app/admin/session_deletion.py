@@ -19,6 +19,7 @@ from sessions_app.states import PlanKind
 
 PLAN, DECIDE = "sessions_app_session_deletion", "sessions_app_session_deletion_plan"
 _TYPED_CHARACTERS = 64
+_FIRST = ("session_id", "runtime_state", "running_machine", "checkpoints", "newest_checkpoint_at", "forks")
 _PLAIN = {None: "not known", True: "yes", False: "no"}
 
 
@@ -82,8 +83,9 @@ class DeletionMixin:
 
 
 def shown(content: dict[str, Any]) -> Svg:
-    """A plan's content as a table: what is nested is written as `name: value`."""
-    rows = [[name.replace("_", " "), _words(value)] for name, value in content.items()]
+    """A plan's content as a table, the gravest first: what is nested is written as `name: value`."""
+    first = [name for name in _FIRST if name in content]
+    rows = [[name.replace("_", " "), _words(content[name])] for name in [*first, *sorted(set(content) - set(first))]]
     return table(["What", "As it is now"], rows, empty="The plan is empty.")
 
 

@@ -40,9 +40,13 @@ class Chart:
     def known(self) -> list[float]:
         return [value for one in self.series for value in one.values if value is not None]
 
+    @property
+    def counts_nothing(self) -> bool:
+        return all(one.kind == "bars" for one in self.series) and not any(self.known)
+
 
 def chart(wanted: Chart) -> Svg:
-    if not wanted.known:
+    if not wanted.known or wanted.counts_nothing:
         return element("p", wanted.empty, class_="ks-empty")
     most = max(wanted.known)
     marks = units.size_marks(most) if wanted.form is units.size else units.marks(most)

@@ -31,6 +31,6 @@ def sweeps() -> list[SweepNow]:
 
 
 def _look(one: SweepAge) -> Look:
-    if one.age_seconds is not None and one.age_seconds > _ALARM_INTERVALS * one.interval_seconds + _SLACK_SECONDS:
+    if one.waited_seconds is not None and one.waited_seconds > _ALARM_INTERVALS * one.interval_seconds + _SLACK_SECONDS:
         return "wrong"
     return "well" if one.state == "ok" else "doubt"

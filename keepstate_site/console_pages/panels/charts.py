@@ -29,7 +29,8 @@ def saves(span: Span) -> Svg:
     found = operations.by_slot(OperationKind.CHECKPOINT, span, clock.now())
     series = [Series("saved", found.succeeded, "bars"), Series("failed", found.failed, "bars", "ks-bad")]
     hours = span.slot.total_seconds() / 3600
-    return chart(Chart("saves", f"Saves asked for, per {hours:g} h, {span.title}", span.labels(found.starts), series))
+    empty = "No save was asked for in this time."
+    return chart(Chart("saves", f"Saves asked for, per {hours:g} h, {span.title}", span.labels(found.starts), series, empty=empty))
 
 
 def resumes(span: Span) -> Svg:

@@ -83,3 +83,7 @@ def test_an_axis_of_bytes_has_marks_that_are_round_in_their_unit(most: float) ->
 
 def test_a_mark_of_bytes_reads_as_a_round_number() -> None:
     assert [units.size(mark) for mark in units.size_marks(9 << 30)] == ["0 B", "5 GiB", "10 GiB"]
+
+
+def test_bars_that_count_nothing_are_a_sentence_and_no_empty_picture() -> None:
+    assert chart(Chart("k", "t", ["a"], [Series("b", [0], "bars")], empty="None.")) == '<p class="ks-empty">None.</p>'
