@@ -14,7 +14,7 @@ from tests.gates.accounts.asking import CannotFill, Ids, Request, ask, fill
 from tests.gates.accounts.rows import digests, undone
 from tests.gates.accounts.scene import MARK, Scene, build
 from tests.integration.api.routes import PUBLIC, Route, label, routes
-from tests.support.api import Caller, error_of
+from tests.support.api import Caller, close_streams, error_of
 from tests.support.fixtures import doorbells, owner
 from tests.support.fleet import Tenant
 
@@ -51,6 +51,7 @@ def faults(scene: Scene, who: str, requests: Iterator[Request], judge: Judge) ->
                 wrong = "was refused and changed the victim's rows"
             if wrong is None and who == "stranger" and digests(victims) != before:
                 wrong = "changed the victim's rows"
+        close_streams()
         if wrong:
             found.append(f"{who}: {label(request.route)} {answer.status_code} {wrong}")
     return found

@@ -4,6 +4,8 @@ import json
 import uuid
 from typing import Any
 
+from django.core.signals import request_finished
+from django.db import close_old_connections
 from django.test import Client
 
 from tests.support.fleet import Tenant
@@ -11,6 +13,19 @@ from tests.support.fleet import Tenant
 
 def new_key() -> str:
     return "ksop_" + uuid.uuid4().hex
+
+
+_streams: list[Any] = []
+
+
+def close_streams() -> None:
+    """What streams and was not read holds what it was given, until it is closed as a server closes it. The test keeps its connection."""
+    request_finished.disconnect(close_old_connections)
+    try:
+        while _streams:
+            _streams.pop().close()
+    finally:
+        request_finished.connect(close_old_connections)
 
 
 class Caller:
@@ -28,7 +43,10 @@ class Caller:
             sent["Idempotency-Key"] = key
         sent |= {name.replace("_", "-"): value for name, value in headers.items()}
         content = body if isinstance(body, bytes) else b"" if body is None else json.dumps(body).encode()
-        return self.client.generic(method, path, content, content_type="application/json", headers=sent)
+        answer = self.client.generic(method, path, content, content_type="application/json", headers=sent)
+        if answer.streaming:
+            _streams.append(answer)
+        return answer
 
 
 def caller(tenant: Tenant) -> Caller:

@@ -1,10 +1,12 @@
 """Fixtures that the tests of the API and of the domain share; a conftest names those that it uses."""
 
+from collections.abc import Iterator
+
 import pytest
 
 from sessions_app.services import dispatch
 from tests.support import fleet
-from tests.support.api import Caller, caller
+from tests.support.api import Caller, caller, close_streams
 from tests.support.fleet import Tenant
 
 
@@ -18,10 +20,11 @@ def doorbells(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, ...]]:
 
 
 @pytest.fixture
-def owner(db: None, doorbells: list[tuple[str, ...]]) -> Tenant:
+def owner(db: None, doorbells: list[tuple[str, ...]]) -> Iterator[Tenant]:
     """An account with a token, and a fleet that can take its sessions."""
     fleet.host_with_image()
-    return fleet.tenant("owner")
+    yield fleet.tenant("owner")
+    close_streams()
 
 
 @pytest.fixture
