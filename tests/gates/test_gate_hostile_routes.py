@@ -47,7 +47,8 @@ def _judge(route: Route, answer: Any, sent: object) -> None:
         b"" if answer.streaming else answer.content[:300],
     )
     assert answer.status_code < 500 or answer.status_code in AWAY, told
-    answer.close()  # a streamed one holds a place until then
+    if answer.streaming:
+        answer.close()  # it may hold a place until then
     if answer.status_code >= 400:
         error = error_of(answer)
         assert error["code"].startswith("ks_"), told
