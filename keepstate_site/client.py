@@ -31,6 +31,7 @@ class Client:
     url: str
     token: str
     wait_seconds: float = 300.0
+    poll_share: float = POLL_SHARE
 
     def get(self, path: str) -> Any:
         return self.call("GET", path)[1]
@@ -52,7 +53,7 @@ class Client:
                 return response
             if operation["state"] in FINAL:
                 raise Refused(operation["http_status"] or 500, operation["error"] or {})
-            time.sleep(min(max(FIRST_POLL_SECONDS, POLL_SHARE * passed), LAST_POLL_SECONDS))
+            time.sleep(min(max(FIRST_POLL_SECONDS, self.poll_share * passed), LAST_POLL_SECONDS))
         raise TimeoutError(f"operation {operation_id} did not end in {self.wait_seconds:.0f} s")
 
     def exec(self, session: str, command: str, timeout: int = 60) -> dict[str, Any]:

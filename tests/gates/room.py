@@ -184,7 +184,7 @@ def room(root: Path, *, switch: Path | None = None, environment: Mapping[str, st
         switch.touch()
         env |= {"DJANGO_SETTINGS_MODULE": "tests.sabotage.settings", "KEEPSTATE_SABOTAGE_FILE": str(switch)}
     with running(root / "var", env=env) as stack:
-        opened = Room(Client(stack.url, stack.token), stack.root, crash_file, programs, switch)
+        opened = Room(Client(stack.url, stack.token, poll_share=0.25), stack.root, crash_file, programs, switch)
         try:
             yield opened
         finally:
