@@ -9,6 +9,7 @@ from django.contrib import admin
 from django.db.models import QuerySet
 from django.http import HttpRequest
 from unfold.admin import ModelAdmin, TabularInline
+from unfold.views import ChangeList
 
 from sessions_app.admin.acts import ActsMixin
 from sessions_app.admin.paging import BoundedPaginator
@@ -32,6 +33,12 @@ class ReadOnlyInline(_ReadOnly, TabularInline):
     extra = 0
 
 
+class _BoundedChangeList(ChangeList):
+    def get_ordering_field(self, field_name: str) -> Any:
+        """A column that no index sorts by is not sorted by, also where an address asks for it."""
+        return super().get_ordering_field(field_name) if field_name in self.sortable_by else None
+
+
 class ReadOnlyAdmin(_ReadOnly, ActsMixin, ModelAdmin):
     """A list costs the same queries for few rows and for many, and none of them reads or counts the whole table.
 
@@ -48,6 +55,9 @@ class ReadOnlyAdmin(_ReadOnly, ActsMixin, ModelAdmin):
     sortable_by: ClassVar[Any] = ()
     list_fullwidth = True
     search_help_text = "A full id or how it begins; a name or how it begins."
+
+    def get_changelist(self, request: HttpRequest, **kwargs: Any) -> type[ChangeList]:
+        return _BoundedChangeList
 
     def get_search_results(self, request: HttpRequest, queryset: "QuerySet[Any]", search_term: str) -> tuple["QuerySet[Any]", bool]:
         return search(queryset, self.get_search_fields(request), self.search_text(search_term)), False

@@ -3,11 +3,12 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
+from urllib.parse import urlencode
 
 from django.contrib.admin.utils import quote
 from django.urls import reverse
 
-from sessions_app.drawing.svg import Svg
+from sessions_app.drawing.svg import Svg, element, join
 from sessions_app.drawing.table import Cell, Tile, table, tiles
 from sessions_app.models import Operation, Session, SessionEvent
 from sessions_app.services.operation import active_of
@@ -68,7 +69,9 @@ def _timeline(session: Session) -> Part:
     lines += [(one.accepted_at, _operation(one)) for one in asked]
     newest = sorted(lines, key=lambda line: line[0], reverse=True)[:SHOWN]
     rows = [[f"{at:%Y-%m-%d %H:%M:%S}", *cells] for at, cells in newest]
-    return Part("timeline", "Timeline", table(["When (UTC)", "What", "Epoch", "How", "By"], rows, empty="Nothing has happened yet."))
+    whole = f"{reverse('admin:sessions_app_sessionevent_changelist')}?{urlencode({'q': session.id})}"
+    drawn = table(["When (UTC)", "What", "Epoch", "How", "By"], rows, empty="Nothing has happened yet.")
+    return Part("timeline", "Timeline", join((drawn, element("p", element("a", "The whole history", href=whole), class_="ks-empty"))))
 
 
 def _event(one: SessionEvent) -> list[Any]:

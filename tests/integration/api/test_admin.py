@@ -179,3 +179,11 @@ def test_a_session_is_found_by_how_its_id_its_name_or_its_accounts_name_begins(r
         assert list(admin_client.get(_list(Session), {"q": text}).context["cl"].result_list) == [session]
     assert set(admin_client.get(_list(Session), {"q": "another"}).context["cl"].result_list) == {other}
     assert session in admin_client.get(_list(Session), {"q": "owner"}).context["cl"].result_list
+
+
+def test_no_list_is_sorted_by_a_column_without_an_index_whatever_the_address_asks(rows: Tenant, admin_client: Client) -> None:
+    with CaptureQueriesContext(connection) as seen:
+        assert admin_client.get(_list(Session), {"o": "-5.3"}).status_code == 200
+    listed = [one["sql"] for one in seen if "ORDER BY" in one["sql"] and "sessions_app_session" in one["sql"]]
+    assert len(listed) == 1
+    assert 'ORDER BY "sessions_app_session"."last_activity_at" DESC, "sessions_app_session"."id" DESC' in listed[0]
