@@ -13,7 +13,7 @@ from checkpoints_app.states import CLIENT_WORDS, VOCABULARIES, CheckpointState
 from sessions_app.api import body, pages
 from sessions_app.api.body import Body
 from sessions_app.api.envelope import Shape
-from sessions_app.api.fields import Known, Text
+from sessions_app.api.fields import Known, Moment, Text
 from sessions_app.api.idempotency import RecordedView
 from sessions_app.api.schema import KEY, PROTOCOL, enveloped, errors, page_of, page_parameters
 from sessions_app.api.view import ApiView
@@ -45,11 +45,11 @@ class CheckpointRow(serializers.Serializer[Checkpoint]):
     pending_effect_receipts = serializers.SerializerMethodField()
     scope = serializers.SerializerMethodField(help_text="A resume from it takes the whole session back.")
     name = Known(help_text="Its owner's name for it; a named one never expires.")
-    held_at = serializers.DateTimeField(allow_null=True, help_text="Since when an operator holds it; a held one never expires.")
+    held_at = Moment(allow_null=True, help_text="Since when an operator holds it; a held one never expires.")
     hold_reason = Known()
     reason = Known()
-    created_at = serializers.DateTimeField()
-    published_at = serializers.DateTimeField(allow_null=True)
+    created_at = Moment()
+    published_at = Moment(allow_null=True)
     parent_checkpoint_id = Known(source="parent_id")
     pause_seconds = serializers.FloatField(allow_null=True)
     logical_bytes = serializers.IntegerField(allow_null=True)

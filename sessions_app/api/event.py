@@ -10,6 +10,7 @@ from rest_framework.response import Response
 
 from sessions_app.api import pages
 from sessions_app.api.envelope import Shape
+from sessions_app.api.fields import Moment
 from sessions_app.api.schema import errors, page_parameters
 from sessions_app.api.view import ApiView
 from sessions_app.errors import Invalid
@@ -31,8 +32,8 @@ class EventRow(serializers.Serializer[SessionEvent]):
     attempt_id = serializers.SerializerMethodField(method_name="absent")
     epoch = serializers.IntegerField()
     source = serializers.CharField()  # type: ignore[assignment]  # a field of that name, not the framework's attribute
-    observed_at = serializers.DateTimeField()
-    recorded_at = serializers.DateTimeField()
+    observed_at = Moment()
+    recorded_at = Moment()
     payload = serializers.DictField()
     session_id = serializers.CharField(help_text="Whose event it is: in a whole line also an ancestor's.")
     superseded = serializers.SerializerMethodField(help_text="Whether a restore has left it. It stays; nothing is rolled back.")

@@ -1,5 +1,6 @@
 """Fields that take a JSON value of their own type and no other: "12" is no number and "no" is no false."""
 
+from datetime import datetime
 from typing import Any
 
 from rest_framework import serializers
@@ -29,6 +30,15 @@ class Flag(serializers.BooleanField):
         if type(data) is not bool:
             raise serializers.ValidationError("must be true or false")
         return data
+
+
+class Moment(serializers.DateTimeField):
+    """Output: a moment of the database's, which is UTC already. The framework's own field works its zone out anew for each value, which is
+    a third of what a page of a history costs.
+    """
+
+    def to_representation(self, value: datetime) -> str:
+        return value.isoformat().replace("+00:00", "Z")
 
 
 class Known(serializers.CharField):

@@ -12,7 +12,7 @@ from rest_framework.response import Response
 
 from sessions_app.api import pages
 from sessions_app.api.envelope import Shape
-from sessions_app.api.fields import Known
+from sessions_app.api.fields import Known, Moment
 from sessions_app.api.schema import enveloped, errors, page_of, page_parameters
 from sessions_app.api.view import ApiView
 from sessions_app.errors import Invalid
@@ -36,9 +36,9 @@ class OperationRow(serializers.Serializer[Operation]):
     error = serializers.JSONField(allow_null=True)
     method = Known()
     path = Known()
-    accepted_at = serializers.DateTimeField()
-    started_at = serializers.DateTimeField(allow_null=True)
-    finished_at = serializers.DateTimeField(allow_null=True)
+    accepted_at = Moment()
+    started_at = Moment(allow_null=True)
+    finished_at = Moment(allow_null=True)
     resource_ids = serializers.SerializerMethodField()
     reconciliation_state = serializers.SerializerMethodField()
     attempt = serializers.IntegerField()

@@ -7,7 +7,7 @@ from drf_spectacular.types import OpenApiTypes
 from drf_spectacular.utils import extend_schema_field
 from rest_framework import serializers
 
-from sessions_app.api.fields import Known
+from sessions_app.api.fields import Known, Moment
 from sessions_app.api.operation import operation_words
 from sessions_app.models import Session
 from sessions_app.services import bounds
@@ -37,10 +37,10 @@ class SessionRow(serializers.Serializer[Session]):
     budget_tokens = serializers.IntegerField()
     execution_epoch = serializers.IntegerField(source="epoch")
     revision = serializers.IntegerField()
-    created_at = serializers.DateTimeField()
-    last_activity_at = serializers.DateTimeField()
+    created_at = Moment()
+    last_activity_at = Moment()
     last_checkpoint_id = Known(source="head_checkpoint_id")
-    last_checkpoint_at = serializers.DateTimeField(source="head_checkpoint_at", allow_null=True)
+    last_checkpoint_at = Moment(source="head_checkpoint_at", allow_null=True)
     primary_agent_id = serializers.SerializerMethodField(method_name="absent")
     agent_activity = serializers.SerializerMethodField(method_name="absent")
     task_state = serializers.SerializerMethodField(method_name="absent")
