@@ -46,15 +46,21 @@ def machine(driver: QemuDriver, tiny_image: GuestImage, home: Path) -> Machine:
 
 
 @pytest.fixture
-def resume(driver: QemuDriver, tiny_image: GuestImage, machine: Machine, home: Path, tmp_path: Path) -> Callable[..., Machine]:
+def resume(driver: QemuDriver, tiny_image: GuestImage, machine: Machine, home: Path, tmp_path: Path) -> Iterator[Callable[..., Machine]]:
+    """What it resumes is ended with the test: its program draws all the time too, and keeps an emulated processor busy."""
+    there: list[Machine] = []
+
     def start(saved, name, identity=None, greet=True):
         resumed = driver.resume(home / f"{tmp_path.name}-{name}", SPEC, tiny_image, saved, timeout_seconds=GUEST_SECONDS)
+        there.append(resumed)
         resumed.run()
         if greet:
             resumed.greet(GUEST_SECONDS, identity)
         return resumed
 
-    return start
+    yield start
+    for resumed in there:
+        resumed.kill()
 
 
 def taken(machine: Machine, tmp_path: Path, **options: bool):
