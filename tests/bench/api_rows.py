@@ -41,13 +41,20 @@ def prepare() -> None:
 
 def grow(first: int, last: int) -> None:
     """Sessions first to last with all that is theirs. Session 0 is the one with the long history."""
-    several = f"generate_series({first}::bigint, {last}::bigint) n"
+    from checkpoints_app.models import Checkpoint, PackEdge
+    from sessions_app.models import Operation, Session, SessionEvent
+
+    with copies.bare(Checkpoint, PackEdge, Operation, Session, SessionEvent):
+        _grow(f"generate_series({first}::bigint, {last}::bigint) n", long_too=first == 0)
+
+
+def _grow(several: str, *, long_too: bool) -> None:
     _sessions(several)
     _checkpoints(several, CHECKPOINTS)
     _packs(several)
     _events(several, EVENTS)
     _operations(several)
-    if first == 0:
+    if long_too:
         _checkpoints("(SELECT 0::bigint AS n) one", CHECKPOINTS * LONG, beyond=CHECKPOINTS)
         _events("(SELECT 0::bigint AS n) one", EVENTS * LONG, beyond=EVENTS)
 
