@@ -11,15 +11,18 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from sessions_app.api import pages
+from sessions_app.api.auth import ACCOUNT
 from sessions_app.api.envelope import Shape
 from sessions_app.api.fields import Known, Moment
 from sessions_app.api.schema import enveloped, errors, page_of, page_parameters
 from sessions_app.api.view import ApiView
 from sessions_app.errors import Invalid
 from sessions_app.models import Operation, RecordedRequest
+from sessions_app.roles import Scope
 from sessions_app.services import bounds, cancel, operation_list, recorded
 from sessions_app.services import operation as operations
 from sessions_app.services import session as sessions
+from sessions_app.services import token as tokens
 from sessions_app.states import CANCELLING, OperationKind, OperationState
 
 
@@ -71,16 +74,29 @@ class OperationView(ApiView):
     def get(self, request: Request, operation_id: str) -> Response:
         done_at_once = recorded.find(self.account, operation_id)
         if done_at_once is not None:
+            tokens.require(self.token, _asked_by(done_at_once.path).needs.writing or Scope.SESSIONS_READ)
             return self.answer(_recorded_words(done_at_once))
         return self.answer(OperationRow(operations.find(self.account, operation_id)).data)
 
 
-def _words_of(operation: Operation) -> Callable[[Any], Any]:
+class _Unknown(ApiView):
+    """Stands for a route of an earlier version, or for a path that was cut: only who manages the account may read what it answered."""
+
+    needs = ACCOUNT
+
+
+def _asked_by(path: str) -> type[ApiView]:
+    """The view of that path: what it answered is read by whoever may ask it."""
     try:
-        view = getattr(resolve(operation.path).func, "view_class", None) if operation.path else None
-    except Resolver404:  # a route of an earlier version, or a path that was cut
-        view = None
-    return view().words if view is not None and hasattr(view, "words") else lambda response: response
+        view = getattr(resolve(path).func, "view_class", _Unknown) if path else _Unknown
+    except Resolver404:
+        view = _Unknown
+    return view if issubclass(view, ApiView) else _Unknown
+
+
+def _words_of(operation: Operation) -> Callable[[Any], Any]:
+    view = _asked_by(operation.path)
+    return view().words if hasattr(view, "words") else lambda response: response
 
 
 class OperationListView(ApiView):

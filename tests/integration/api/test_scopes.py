@@ -62,3 +62,11 @@ def test_a_token_that_may_only_read_reads(owner: Tenant) -> None:
     reader = Caller(tokens.issue(owner.account, "reader", scopes=[Scope.SESSIONS_READ])[1])
     assert reader("GET", f"/api/v2/sessions/{session.id}").status_code == 200
     assert reader("GET", "/api/whoami").json()["scopes"] == ["sessions:read"]
+
+
+def test_what_a_request_was_answered_is_read_by_its_key_only_by_who_may_ask_it(owner: Tenant, api: Caller) -> None:
+    api("POST", "/api/v2/webhooks", {"url": "https://example.com/hook"}, key="ksop_0123456789abcdef")
+    path = "/api/operations/ksop_0123456789abcdef"
+    refused = caller_of(member(owner.account, "looks on", Role.READER))("GET", path)
+    assert (refused.status_code, error_of(refused)["missing_scope"]) == (403, Scope.ACCOUNT_MANAGE)
+    assert api("GET", path).json()["data"]["response"]["url"] == "https://example.com/hook"
