@@ -95,8 +95,8 @@ def _asked_by(path: str) -> type[ApiView]:
 
 
 def _words_of(operation: Operation) -> Callable[[Any], Any]:
-    view = _asked_by(operation.path)
-    return view().words if hasattr(view, "words") else lambda response: response
+    words: Callable[[Any], Any] = getattr(_asked_by(operation.path)(), "words", lambda response: response)
+    return words
 
 
 class OperationListView(ApiView):
