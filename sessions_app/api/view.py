@@ -1,6 +1,6 @@
 """What every route of the API has in common."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, ClassVar
 
 from rest_framework.authentication import BaseAuthentication
@@ -16,6 +16,7 @@ from rest_framework.views import APIView
 from sessions_app.api import errors, protocol
 from sessions_app.api.auth import SESSIONS, BearerAuthentication, HasScope, Needs
 from sessions_app.api.envelope import Shape, success
+from sessions_app.errors import Invalid, NotFound
 from sessions_app.models import Account, ApiToken
 from sessions_app.services import account as accounts
 
@@ -47,6 +48,7 @@ class ApiView(APIView):
     def initial(self, request: Request, *args: Any, **kwargs: Any) -> None:
         protocol.require(request)
         super().initial(request, *args, **kwargs)
+        _refuse_nul(request, kwargs)
         self._refuse_while_closing(request)
 
     def _refuse_while_closing(self, request: Request) -> None:
@@ -71,3 +73,11 @@ class ApiView(APIView):
 
     def answer(self, data: Any, status: int = 200) -> Response:
         return Response(success(self.shape, data), status=status)
+
+
+def _refuse_nul(request: Request, parameters: Mapping[str, Any]) -> None:
+    """The database can neither hold nor look for such a text, so no record has one in its name, and no query can mean one."""
+    if any("\0" in str(value) for value in parameters.values()):
+        raise NotFound("There is no such record: no id holds a NUL.")
+    if any("\0" in text for name, values in request.query_params.lists() for text in (name, *values)):
+        raise Invalid("The query holds a NUL. Nothing was done.")
