@@ -20,6 +20,9 @@ from sessions_app.errors import Invalid, NotFound
 from sessions_app.models import Account, ApiToken
 from sessions_app.services import account as accounts
 
+#: The query parameter that names a file within a machine.
+GUEST_PATH = "path"
+
 
 class AlwaysJson(BaseContentNegotiation):
     """JSON is what there is, whatever a client says that it would like."""
@@ -76,8 +79,12 @@ class ApiView(APIView):
 
 
 def _refuse_nul(request: Request, parameters: Mapping[str, Any]) -> None:
-    """The database can neither hold nor look for such a text, so no record has one in its name, and no query can mean one."""
+    """The database can neither hold nor look for such a text, so no record has one in its name, and no query can mean one.
+
+    A guest's path never comes to the database, and has a refusal of its own.
+    """
     if any("\0" in str(value) for value in parameters.values()):
         raise NotFound("There is no such record: no id holds a NUL.")
-    if any("\0" in text for name, values in request.query_params.lists() for text in (name, *values)):
+    asked = [(name, values) for name, values in request.query_params.lists() if name != GUEST_PATH]
+    if any("\0" in text for name, values in asked for text in (name, *values)):
         raise Invalid("The query holds a NUL. Nothing was done.")
