@@ -69,7 +69,7 @@ def messages_stream(wanted: Wanted) -> list[bytes]:
         {"type": "content_block_stop", "index": 0},
         {
             "type": "message_delta",
-            "delta": {"stop_reason": "end_turn", "stop_sequence": None},
+            "delta": ended,
             "usage": {"output_tokens": wanted.output_tokens},
         },
         {"type": "message_stop"},
