@@ -58,6 +58,7 @@ INSTALLED_APPS = [
     "axes",
     "sessions_app",
     "checkpoints_app",
+    "gateway_app",
     "workers",
     "keepstate_site",
 ]
