@@ -1,13 +1,14 @@
 """The replay window: which recorded calls may answer a request of a machine that goes on from a checkpoint.
 
-Every session counts ticks: one when a call starts, one when it ends. A checkpoint holds the tick that was reached when the machine stopped
-(its call watermark), so order needs no clock. A machine that goes on from checkpoint C may ask again for
+Ticks order calls without a clock: one is drawn when a call starts and one when it ends, and a checkpoint holds the tick that was drawn when
+the machine stopped (its call watermark). A machine that goes on from checkpoint C may ask again for
 
   in flight       calls that had started and not ended at C: the machine waits for them still
   unread          calls that had ended at C with no call started since: their answer may lie unread in the machine's memory
   lost            calls that earlier machines made after C: what led to them is in C's memory, what came of them is not
 
-and for nothing else: whatever else it asks is asked anew, on purpose. Errors and cut streams answer nobody.
+and for nothing else: whatever else it asks is asked anew, on purpose. Errors and cut streams answer nobody. Without any resume a fourth
+kind arises: a call whose caller left before it had all of the answer (`undelivered`): its retry joins it.
 """
 
 from collections.abc import Iterable
@@ -21,6 +22,7 @@ class Why(StrEnum):
     IN_FLIGHT = "in_flight"
     UNREAD = "unread"
     LOST = "lost"
+    UNDELIVERED = "undelivered"
 
 
 @dataclass(frozen=True)
@@ -47,9 +49,10 @@ KEYS = {
     Why.IN_FLIGHT: ("exact", "canonical", "loose"),
     Why.UNREAD: ("exact", "canonical"),
     Why.LOST: ("exact", "canonical"),
+    Why.UNDELIVERED: ("exact", "canonical"),
 }
 #: Entries that go when the machine makes a call that nothing in the window answers: its work has taken another way.
-CLOSED_BY_ANOTHER_WAY = frozenset({Why.UNREAD, Why.LOST})
+CLOSED_BY_ANOTHER_WAY = frozenset({Why.UNREAD, Why.LOST, Why.UNDELIVERED})
 
 
 def window(calls: Iterable[Recorded], watermark: int) -> list[Entry]:

@@ -41,6 +41,10 @@ class MessagesReader:
         self._end = End.OPEN
 
     @property
+    def end(self) -> End:
+        return self._end
+
+    @property
     def seen(self) -> Seen:
         return Seen(self._end, self._tokens, text(self._message.get("model")), self._content())
 

@@ -32,6 +32,10 @@ class ChatReader:
         self._end = End.OPEN
 
     @property
+    def end(self) -> End:
+        return self._end
+
+    @property
     def seen(self) -> Seen:
         messages = [self._choices[one]["message"] for one in sorted(self._choices) if self._choices[one].get("finish_reason")]
         return Seen(self._end, tokens(self._usage), text(self._head.get("model")), messages)

@@ -34,16 +34,17 @@ class GenerateReader:
     @property
     def seen(self) -> Seen:
         parts = [part for one in sorted(self._candidates) for part in self._candidates[one]["content"]["parts"]]
-        return Seen(self._ended(), self._tokens, text(self._head.get("modelVersion")), parts)
+        return Seen(self.end, self._tokens, text(self._head.get("modelVersion")), parts)
 
-    def _ended(self) -> End:
+    @property
+    def end(self) -> End:
         if self._failed:
             return End.ERROR
         finished = bool(self._candidates) and all(one.get("finishReason") for one in self._candidates.values())
         return End.COMPLETE if finished or self._blocked else End.OPEN
 
     def folded(self) -> dict[str, Any] | None:
-        if self._ended() != End.COMPLETE:
+        if self.end != End.COMPLETE:
             return None
         return {"candidates": [self._candidates[one] for one in sorted(self._candidates)], **self._head}
 

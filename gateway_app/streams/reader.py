@@ -34,6 +34,9 @@ class Reader(Protocol):
     def take(self, event: Event) -> None: ...
 
     @property
+    def end(self) -> End: ...
+
+    @property
     def seen(self) -> Seen: ...
 
     def folded(self) -> dict[str, Any] | None:

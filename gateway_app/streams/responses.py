@@ -31,6 +31,10 @@ class ResponsesReader:
         self._end = End.OPEN
 
     @property
+    def end(self) -> End:
+        return self._end
+
+    @property
     def seen(self) -> Seen:
         blocks = listed(self._response.get("output")) if self._end == End.COMPLETE else [self._items[one] for one in sorted(self._items)]
         return Seen(self._end, tokens(self._response.get("usage")), text(self._response.get("model")), blocks)

@@ -174,6 +174,19 @@ sign_receipt: Slot[Callable[[str, str, dict[str, Any]], None]] = Slot("sign_rece
 read_receipt: Slot[Callable[[str], dict[str, Any] | None]] = Slot("read_receipt")
 #: What an app holds of an account, as (type, row) for the export; rows are JSON values without secrets, made while they are sent.
 export_account: Chain[Callable[[Account], Iterator[tuple[str, dict[str, Any]]]]] = Chain("export_account")
+
+
+class Sealer(Protocol):
+    """What seals and opens values of one account, without asking anybody: for paths on which every millisecond counts."""
+
+    def seal(self, plain: bytes) -> bytes: ...
+
+    def unseal(self, sealed: bytes) -> bytes:
+        """Raises IntegrityFailed."""
+
+
+#: The account's sealer; it gets its key if it has none yet. Whoever keeps one lets it go within a minute, for keys are destroyed.
+sealer: Slot[Callable[[str], Sealer]] = Slot("sealer")
 #: Sealed under the account's own key, and back: what is destroyed with that key cannot be read again by anybody.
 seal: Slot[Callable[[str, bytes], bytes]] = Slot("seal")
 unseal: Slot[Callable[[str, bytes], bytes]] = Slot("unseal")
