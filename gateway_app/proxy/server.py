@@ -59,7 +59,7 @@ async def listen(one: Gateway, who: Channel, listening: socket.socket) -> Listen
 
     server = web.Application(client_max_size=BODY_BYTES, handler_args={"max_line_size": _HEADER_BYTES, "max_field_size": _HEADER_BYTES})
     server.router.add_route("*", "/{path:.*}", handle)
-    runner = web.AppRunner(server, access_log=None, handler_cancellation=True, keepalive_timeout=_KEPT_ALIVE)
+    runner = web.AppRunner(server, access_log=None, handler_cancellation=True, keepalive_timeout=_KEPT_ALIVE, auto_decompress=False)
     await runner.setup()
     await web.SockSite(runner, listening).start()
     return Listener(runner)

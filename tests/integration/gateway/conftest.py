@@ -1,0 +1,3 @@
+from tests.support.fixtures import doorbells, owner
+
+__all__ = ["doorbells", "owner"]
