@@ -60,6 +60,8 @@ class Call(models.Model):
         indexes = [
             models.Index(fields=["pump_seen_at"], name="call_open", condition=models.Q(state=CallState.OPEN)),
             models.Index(fields=["account", "-started_at"], name="call_of_account"),
+            models.Index(fields=["session", "ended"], name="call_end"),  # what ended after a tick, or has not
+            models.Index(fields=["-started_at", "-id"], name="call_newest"),
         ]
 
     def __str__(self) -> str:

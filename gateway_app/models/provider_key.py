@@ -21,7 +21,10 @@ class ProviderKey(models.Model):
     updated_at = models.DateTimeField(db_default=Now(), editable=False)
 
     class Meta:
-        indexes = [models.Index(fields=["account", "-created_at", "-id"], name="provider_key_of_account")]
+        indexes = [
+            models.Index(fields=["account", "-created_at", "-id"], name="provider_key_of_account"),
+            models.Index(fields=["-created_at", "-id"], name="provider_key_newest"),
+        ]
 
     def __str__(self) -> str:
         return f"{self.provider} …{self.last4}"

@@ -17,7 +17,10 @@ class Steer(models.Model):
     call_id = models.CharField(max_length=40, blank=True)
 
     class Meta:
-        indexes = [models.Index(fields=["session", "created_at"], name="steer_waiting", condition=models.Q(used_at__isnull=True))]
+        indexes = [
+            models.Index(fields=["session", "created_at"], name="steer_waiting", condition=models.Q(used_at__isnull=True)),
+            models.Index(fields=["session", "-created_at", "-id"], name="steer_of_session"),
+        ]
 
     def __str__(self) -> str:
         return self.id

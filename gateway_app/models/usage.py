@@ -16,7 +16,7 @@ class UsageEntry(models.Model):
     account = models.ForeignKey(Account, on_delete=models.CASCADE, related_name="usage_entries")
     session = models.ForeignKey(Session, on_delete=models.CASCADE, related_name="usage_entries")
     epoch = models.PositiveIntegerField()
-    call = models.ForeignKey(Call, on_delete=models.CASCADE, related_name="usage_entries")
+    call = models.ForeignKey(Call, on_delete=models.SET_NULL, null=True, related_name="usage_entries")  # null: it was erased
     served = models.CharField(max_length=12, choices=[(one.value, one.value) for one in Served])
     billed = models.BooleanField()
     provider = models.CharField(max_length=20)

@@ -21,7 +21,27 @@ class WindowEntry(models.Model):
         constraints = [models.UniqueConstraint(fields=["session", "epoch", "call"], name="window_entry")]
         indexes = [
             models.Index(fields=["session", "epoch", "order"], name="window_open", condition=models.Q(consumed_at__isnull=True)),
+            models.Index(fields=["open_until"], name="window_age"),
         ]
 
     def __str__(self) -> str:
         return f"{self.call_id} in epoch {self.epoch}"
+
+
+class EpochOrigin(models.Model):
+    """What an epoch of a session goes on from: an epoch of this session, or of the one that it was forked from, up to a tick.
+
+    An epoch without this row began with a boot, or from a checkpoint without a tick. The other session is named by value: it may go.
+    """
+
+    session = models.ForeignKey(Session, on_delete=models.CASCADE, related_name="epoch_origins")
+    epoch = models.PositiveIntegerField()
+    from_id = models.CharField(max_length=32)
+    from_epoch = models.PositiveIntegerField()
+    watermark = models.PositiveBigIntegerField()
+
+    class Meta:
+        constraints = [models.UniqueConstraint(fields=["session", "epoch"], name="one_origin")]
+
+    def __str__(self) -> str:
+        return f"epoch {self.epoch} from {self.from_id} {self.from_epoch}"

@@ -167,17 +167,20 @@ SELECT account_id, session_id, %(epoch)s, id, %(served)s, %(billed)s, provider, 
 FROM gateway_app_call WHERE id = %(id)s
 """
 _SPEND = """
-INSERT INTO gateway_app_sessionbudget AS own (session_id, spent_tokens, spent_microusd, unknown_calls, billed_calls, replayed_calls,
-    replayed_tokens, call_ticks)
-VALUES (%(session)s, %(tokens)s, %(microusd)s, %(unknown)s, 1, 0, 0, 0)
+INSERT INTO gateway_app_sessionbudget AS own (session_id, spent_tokens, spent_microusd, unknown_calls, unpriced_calls, billed_calls,
+    replayed_calls, replayed_tokens, told_tokens, told_microusd, told_unknown_calls, told_unpriced_calls)
+VALUES (%(session)s, %(tokens)s, %(microusd)s, %(unknown)s, %(unpriced)s, 1, 0, 0, 0, 0, 0, 0)
 ON CONFLICT (session_id) DO UPDATE SET spent_tokens = own.spent_tokens + excluded.spent_tokens,
     spent_microusd = own.spent_microusd + excluded.spent_microusd, unknown_calls = own.unknown_calls + excluded.unknown_calls,
-    billed_calls = own.billed_calls + 1
+    unpriced_calls = own.unpriced_calls + excluded.unpriced_calls, billed_calls = own.billed_calls + 1
 """
 _SPEND_OF_ACCOUNT = """
-UPDATE gateway_app_accountbudget SET spent_tokens = spent_tokens + %(tokens)s, spent_microusd = spent_microusd + %(microusd)s,
-    unknown_calls = unknown_calls + %(unknown)s
-WHERE account_id = %(account)s
+INSERT INTO gateway_app_accountbudget AS whole (account_id, spent_tokens, spent_microusd, unknown_calls, unpriced_calls, billed_calls,
+    revision)
+VALUES (%(account)s, %(tokens)s, %(microusd)s, %(unknown)s, %(unpriced)s, 1, 0)
+ON CONFLICT (account_id) DO UPDATE SET spent_tokens = whole.spent_tokens + excluded.spent_tokens,
+    spent_microusd = whole.spent_microusd + excluded.spent_microusd, unknown_calls = whole.unknown_calls + excluded.unknown_calls,
+    unpriced_calls = whole.unpriced_calls + excluded.unpriced_calls, billed_calls = whole.billed_calls + 1
 """
 
 
@@ -217,7 +220,7 @@ async def _bill(database: AsyncConnection[Any], channel: Channel, call_id: str, 
     await database.execute(_BILL, {**line, "microusd": ended.price, "price_version": ended.price_version})
     unknown = int(ended.tokens.total is None)
     spent = {"session": channel.session_id, "account": channel.account_id, "unknown": unknown}
-    spent |= {"tokens": ended.tokens.total or 0, "microusd": ended.price or 0}
+    spent |= {"tokens": ended.tokens.total or 0, "microusd": ended.price or 0, "unpriced": int(ended.price is None)}
     await database.execute(_SPEND, spent)
     await database.execute(_SPEND_OF_ACCOUNT, spent)
 

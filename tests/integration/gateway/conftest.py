@@ -1,3 +1,3 @@
-from tests.support.fixtures import doorbells, owner
+from tests.support.fixtures import api, doorbells, owner, stranger
 
-__all__ = ["doorbells", "owner"]
+__all__ = ["api", "doorbells", "owner", "stranger"]

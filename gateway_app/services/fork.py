@@ -1,0 +1,15 @@
+"""What a fork's child has of its parent in the gateway: its line, its keys as far as they are enabled, its limit in money, its steer."""
+
+from gateway_app.services import binding, budget, window
+from gateway_app.services import steer as steers
+from sessions_app.models import Session
+from sessions_app.services.steps import Steer
+
+
+def pass_on(parent: Session, child: Session, steer: Steer | None) -> None:
+    """Its egress policy is not passed on: where a child may connect to is decided anew. In the commit that makes the child."""
+    window.carry_on(parent, child, child.fork_checkpoint_id)
+    binding.inherit(parent, child)
+    budget.inherit(parent, child)
+    if steer is not None:
+        steers.keep(child, steer)
