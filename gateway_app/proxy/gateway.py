@@ -13,6 +13,7 @@ import json
 import logging
 import uuid
 from collections.abc import Coroutine
+from dataclasses import replace
 from typing import Any
 
 import aiohttp
@@ -32,7 +33,7 @@ from gateway_app.proxy.pump import Pump, Sending
 from gateway_app.proxy.refusals import Refusal
 from gateway_app.proxy.request import Asked
 from gateway_app.proxy.routes import Route, Way, route
-from gateway_app.proxy.rows import Opened, Record, Standing
+from gateway_app.proxy.rows import Opened, Record, Standing, SteerTaken
 from gateway_app.proxy.seals import Seals
 from gateway_app.proxy.settings import ProxySettings
 from gateway_app.proxy.tail import cut_off
@@ -120,7 +121,10 @@ class Gateway:
             return found
         if standing.over:
             raise refusals.over_budget(standing.over)
-        pump = await self._open(who, asked, standing, sealer)
+        try:
+            pump = await self._open(who, asked, standing, sealer)
+        except SteerTaken:
+            pump = await self._open(who, asked, replace(standing, steer_id=None), sealer)
         self._start(pump)
         status, pairs = await asyncio.shield(pump.head)
         ping = KINDS[api].ping if asked.streamed and status < 400 else b""

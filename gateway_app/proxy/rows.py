@@ -106,12 +106,16 @@ WHERE session_id = %s AND epoch = %s AND consumed_at IS NULL AND open_until > no
 """
 
 
+class SteerTaken(Exception):
+    """Another call of the machine has taken the steer a moment ago: it is in that one, and in no other."""
+
+
 async def open_call(
     database: AsyncConnection[Any], channel: Channel, call: Opened, sealed_request: Sequence[bytes], closing: Sequence[str]
 ) -> bool:
     """The call's row and its request, durable at return. False if the session has gone on to another epoch: nothing was written.
 
-    `closing`: the kinds of window entries that a call of its own closes; none where there is no window.
+    `closing`: the kinds of window entries that a call of its own closes; none where there is no window. Raises SteerTaken: nothing was written.
     """
     prints = {"exact": call.prints.exact, "canonical": call.prints.canonical, "loose": call.prints.loose}
     facts = {name: value for name, value in vars(call).items() if name != "prints"}
@@ -120,8 +124,8 @@ async def open_call(
         if written.rowcount != 1:
             return False
         await _put(database, call.id, Section.REQUEST, sealed_request)
-        if call.steer_id:
-            await database.execute(_USE_STEER, [call.id, call.steer_id])
+        if call.steer_id and (await database.execute(_USE_STEER, [call.id, call.steer_id])).rowcount != 1:
+            raise SteerTaken
         if closing:
             await database.execute(_CLOSE_OTHER_WAYS, [channel.session_id, channel.epoch, list(closing)])
     return True

@@ -3,12 +3,13 @@
 from gateway_app.services import binding, budget, window
 from gateway_app.services import steer as steers
 from sessions_app.models import Session
-from sessions_app.services.steps import Steer
+from sessions_app.services.steps import SavedPoint, Steer
 
 
-def pass_on(parent: Session, child: Session, steer: Steer | None) -> None:
+def pass_on(parent: Session, child: Session, *, point: SavedPoint | None, steer: Steer | None) -> None:
     """Its egress policy is not passed on: where a child may connect to is decided anew. In the commit that makes the child."""
-    window.carry_on(parent, child, child.fork_checkpoint_id)
+    if point is not None:
+        window.carry_on(parent, child, point)
     binding.inherit(parent, child)
     budget.inherit(parent, child)
     if steer is not None:

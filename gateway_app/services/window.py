@@ -58,12 +58,12 @@ def open_epoch(session: Session, checkpoint_id: str) -> None:
     )
 
 
-def carry_on(parent: Session, child: Session, checkpoint_id: str) -> None:
+def carry_on(parent: Session, child: Session, point: steps.SavedPoint) -> None:
     """A fork's child has its parent's moment: what led there is the parent's line. Prerequisite: inside the commit that makes the child."""
-    saved = steps.saved_point.call(parent, checkpoint_id)
-    tick = saved.watermarks.get(CALLS)
+    tick = point.watermarks.get(CALLS)
     if tick is not None:
-        EpochOrigin.objects.create(session=child, epoch=child.epoch, from_id=parent.id, from_epoch=saved.source_epoch, watermark=tick)
+        origin = {"from_id": parent.id, "from_epoch": point.source_epoch, "watermark": tick}
+        EpochOrigin.objects.create(session=child, epoch=child.epoch, **origin)
 
 
 def _not_behind(tick: int) -> None:

@@ -10,7 +10,7 @@ from sessions_app.errors import Invalid, NoCheckpoint
 from sessions_app.models import Operation, Session
 from sessions_app.services import bounds, dispatch, event, operation, record, steering, steps
 from sessions_app.services.operation import Asked
-from sessions_app.services.steps import Steer
+from sessions_app.services.steps import SavedPoint, Steer
 from sessions_app.states import OperationKind, SessionState
 
 PARK_REASON = "forked"
@@ -76,8 +76,16 @@ def children_of(asked: Operation) -> list[Session]:
     return [found[one] for one in ids if one in found]
 
 
-def create_child(parent: Session, session_id: str, *, source: str, facts: dict[str, Any], steer: Steer | None = None) -> Session:
-    """A parked session with the parent's machine and budget, and what other apps pass on.
+def create_child(
+    parent: Session,
+    session_id: str,
+    *,
+    source: str,
+    facts: dict[str, Any],
+    point: SavedPoint | None = None,
+    steer: Steer | None = None,
+) -> Session:
+    """A parked session with the parent's machine and budget, and what other apps pass on. `point`: the checkpoint that it begins with.
 
     Prerequisite: inside the transaction that gives it a checkpoint.
 
@@ -100,7 +108,7 @@ def create_child(parent: Session, session_id: str, *, source: str, facts: dict[s
     )
     event.append(child.id, "session.forked", {"parent": parent.id, **facts}, source=source)
     for pass_on in steps.forked:
-        pass_on(parent, child, steer)
+        pass_on(parent, child, point=point, steer=steer)
     child.refresh_from_db()
     record.moved(child, "session.forked", actor=source)
     return child

@@ -136,8 +136,8 @@ class Steer:
 
 
 class Forked(Protocol):
-    def __call__(self, parent: Session, child: Session, steer: Steer | None) -> None:
-        """What else of its parent a child gets. In the commit that makes it."""
+    def __call__(self, parent: Session, child: Session, *, point: SavedPoint | None, steer: Steer | None) -> None:
+        """What else of its parent a child gets, with the parent's checkpoint that it begins with. In the commit that makes it."""
 
 
 @dataclass(frozen=True)

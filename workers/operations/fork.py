@@ -58,12 +58,14 @@ def _create(work: Work, checkpoint: Checkpoint) -> None:
         reconcile(session, checkpoint.id)
     facts = {"checkpoint_id": checkpoint.id, "parent_events": checkpoint.event_watermark}
     with work.fenced():
+        point = steps.saved_point.call(session, checkpoint.id)
         children = [
             fork.create_child(
                 session,
                 fork.child_id(work.operation.id, number),
                 source=work.source,
                 facts=facts,
+                point=point,
                 steer=steering.unpacked(work.operation.parameters, number),
             )
             for number in range(count)

@@ -33,6 +33,7 @@ def ids_of(owner: Tenant, mark: str, state: SessionState = SessionState.RUNNING,
         event.append(session.id, "test.happened", {"reason": mark}, source="test")
         hook = endpoint.create(owner.account, url=f"https://example.com/{mark}", types=[]).endpoint
         message = outbox.tell_test(hook)
+        key = provider_key.create(owner.account, provider="anthropic", secret=f"sk-{mark}", alias=mark, actor="test")
     command = None if idle else Operation.objects.create(
         account=owner.account, session=session, kind=OperationKind.EXEC, state=OperationState.QUEUED, queue=f"io.{HOST}",
         idempotency_key=new_key(), parameters={"argv": [mark], "timeout_seconds": 1}, response={"stdout": mark},
@@ -40,7 +41,6 @@ def ids_of(owner: Tenant, mark: str, state: SessionState = SessionState.RUNNING,
     archive = Workspace.objects.create(
         account=owner.account, sha256="0" * 64, size=1, files=1, content_bytes=1, stored_bytes=0, expires_at=Now() + timedelta(days=1)
     )
-    key = provider_key.create(owner.account, provider="anthropic", secret=f"sk-{mark}", alias=mark, actor="test")
     KeyBinding.objects.create(session=session, provider="anthropic", key=key)
     Steer.objects.create(session=session, sealed_text=b"sealed", text_sha256="0" * 64)
     session.refresh_from_db()

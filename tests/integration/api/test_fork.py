@@ -7,7 +7,7 @@ import pytest
 from sessions_app.models import Operation, Session
 from sessions_app.services import steering, steps
 from sessions_app.states import SessionState
-from tests.support.api import Caller, error_of, new_key
+from tests.support.api import Caller, new_key
 from tests.support.fleet import Tenant, checkpoint_row, session_row
 from tests.support.worker import work
 

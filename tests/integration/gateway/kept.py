@@ -2,17 +2,20 @@
 
 from typing import Any
 
+from django.db import transaction
+
 from gateway_app.models import Call, CallPiece, ProviderKey, SessionBudget, UsageEntry
 from gateway_app.services import provider_key
 from gateway_app.states import CallState, Section, Served
 from sessions_app.models import Account, Session
 from sessions_app.services import steps
 
-SECRET = "sk-planted-secret-of-a-test-0042"  # noqa: S105  nobody's
+SECRET = "sk-planted-secret-of-a-test-0042"
 
 
 def key_of(account: Account, provider: str = "anthropic", alias: str = "") -> ProviderKey:
-    return provider_key.create(account, provider=provider, secret=SECRET, alias=alias, actor="test")
+    with transaction.atomic():
+        return provider_key.create(account, provider=provider, secret=SECRET, alias=alias, actor="test")
 
 
 def call_row(session: Session, started: int, ended: int | None = None, *, epoch: int = 1, **fields: Any) -> Call:

@@ -49,7 +49,9 @@ def test_calls_are_listed_newest_first_in_pages_without_a_word_of_them(api: Call
     path = f"/api/v2/sessions/{session.id}/calls"
     first = api("GET", f"{path}?limit=2").json()["data"]
     second = api("GET", f"{path}?limit=2&cursor={first['next_cursor']}").json()["data"]
-    assert [row["id"] for row in [*first["items"], *second["items"]]] == list(Call.objects.order_by("-started").values_list("id", flat=True))
+    assert [row["id"] for row in [*first["items"], *second["items"]]] == list(
+        Call.objects.order_by("-started").values_list("id", flat=True)
+    )
     assert first["items"][0]["microusd"] == 30
     assert "words of the customer" not in str(first)
     assert caller(stranger)("GET", path).status_code == 404
@@ -57,7 +59,10 @@ def test_calls_are_listed_newest_first_in_pages_without_a_word_of_them(api: Call
 
 def test_a_call_whose_gateway_died_ends_as_unknown_and_so_does_its_bill(api: Caller, owner: Tenant) -> None:
     session = session_row(owner.account)
-    dead, alive = call_row(session, 1, pump="gone", pump_seen_at="2020-01-01T00:00:00Z"), call_row(session, 2, pump="here", pump_seen_at=Now())
+    dead, alive = (
+        call_row(session, 1, pump="gone", pump_seen_at="2020-01-01T00:00:00Z"),
+        call_row(session, 2, pump="here", pump_seen_at=Now()),
+    )
     assert [open_calls.end_silent(), open_calls.end_silent()] == [1, 0]
     dead.refresh_from_db()
     assert (dead.state, dead.pump, dead.ended is not None, dead.ended_at is not None) == ("unknown", "", True, True)

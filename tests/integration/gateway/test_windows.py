@@ -11,6 +11,7 @@ from gateway_app.services import fork as forks
 from gateway_app.services import window
 from gateway_app.states import CallState
 from sessions_app.models import Session
+from sessions_app.services import steps
 from tests.integration.gateway.kept import call_row
 from tests.support.fleet import Tenant, checkpoint_row, session_row
 
@@ -64,7 +65,7 @@ def test_a_fork_has_its_parents_line_up_to_the_fork_and_nothing_that_came_after(
     waited_for, point = call_row(session, 4, 12), saved(session, 10)
     after = call_row(session, 13, 14)
     child = session_row(owner.account, epoch=0, parent_id=session.id, fork_checkpoint_id=point)
-    forks.pass_on(session, child, None)
+    forks.pass_on(session, child, point=steps.saved_point.call(session, point), steer=None)
     own = saved(child, 10)
     assert goes_on(child, own) == {waited_for.id: "in_flight"}
     mine = call_row(child, 15, 16)
