@@ -7,7 +7,7 @@ class GatewayConfig(AppConfig):
     verbose_name = "Model gateway"
 
     def ready(self) -> None:
-        from gateway_app.services import account_export, binding, budget_watch, erasure, fork, open_calls, usage, window
+        from gateway_app.services import account_export, binding, budget_watch, call, erasure, fork, open_calls, usage, window
         from sessions_app.services import steps
 
         steps.watermarks.add(window.watermark)
@@ -20,6 +20,7 @@ class GatewayConfig(AppConfig):
         steps.account_model_use.fill(usage.of_account)
         steps.tell_model_use.fill(usage.tell)
         steps.price_book.fill(usage.price_book)
+        steps.used_at.add(call.used_at)
         steps.lifecycle_turns.add(budget_watch.run_due)
         steps.lifecycle_turns.add(open_calls.end_silent)
         steps.chores.add(window.forget_old)

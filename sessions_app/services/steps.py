@@ -244,6 +244,8 @@ account_model_use: Slot[Callable[[Account], ModelUse]] = Slot("account_model_use
 tell_model_use: Slot[Callable[[str], ModelUse]] = Slot("tell_model_use")
 #: The version of the prices that model calls are counted with.
 price_book: Slot[Callable[[], str]] = Slot("price_book")
+#: When an app saw a session used last, the present for what goes on; None if it never did.
+used_at: Chain[Callable[[Session], datetime | None]] = Chain("used_at")
 #: What other apps do in each turn of the policies' beat (seconds apart), and of housekeeping (a minute); returns how much it was.
 lifecycle_turns: Chain[Callable[[], int]] = Chain("lifecycle_turns")
 chores: Chain[Callable[[], int]] = Chain("chores")

@@ -81,12 +81,8 @@ def fill(route: Route, ids: Ids, session_id: str | None = None) -> Request:
         body = {**body, **{name: ids.of(FIELDS.get(name, name), route) for name in named}, **_facts(route, ids, body)}
     path = "/" + _PARAMETER.sub(lambda found: chosen[found[1]], route.pattern)
     text = "?" + "&".join(f"{name}={value}" for name, value in query.items()) if query else ""
-    foreign = (
-        (isinstance(body, dict) and "keys" in body)
-        + len([name for name in parameters if name != "session_id"])
-        + len(named)
-        + sum(map(_names_a_record, queries))
-    )
+    foreign = len([name for name in parameters if name != "session_id"]) + len(named) + sum(map(_names_a_record, queries))
+    foreign += isinstance(body, dict) and "keys" in body
     return Request(route, path + text, body, foreign + ("session_id" in parameters), foreign)
 
 

@@ -7,11 +7,13 @@ from django.db.models.functions import Now
 from gateway_app.models import AccountBudget, Call, CallPiece, SessionBudget, Steer, UsageEntry, WindowEntry
 from gateway_app.services import erasure, open_calls
 from gateway_app.states import CallState, Served
-from sessions_app.models import ServiceRecord, SessionUsage
-from sessions_app.services import account_export, roll_up
+from sessions_app.models import IdlePolicy, Operation, ServiceRecord, SessionUsage
+from sessions_app.services import account_export, idle_policy, roll_up
 from tests.integration.gateway.kept import SECRET, billed, call_row, key_of, spent
 from tests.support.api import Caller, caller
 from tests.support.fleet import Tenant, session_row
+
+LONG_AGO = "2020-01-01T00:00:00Z"
 
 
 def test_the_meter_counts_what_was_billed_and_tells_the_rest_beside_it(api: Caller, owner: Tenant) -> None:
@@ -59,10 +61,8 @@ def test_calls_are_listed_newest_first_in_pages_without_a_word_of_them(api: Call
 
 def test_a_call_whose_gateway_died_ends_as_unknown_and_so_does_its_bill(api: Caller, owner: Tenant) -> None:
     session = session_row(owner.account)
-    dead, alive = (
-        call_row(session, 1, pump="gone", pump_seen_at="2020-01-01T00:00:00Z"),
-        call_row(session, 2, pump="here", pump_seen_at=Now()),
-    )
+    dead = call_row(session, 1, pump="gone", pump_seen_at=LONG_AGO)
+    alive = call_row(session, 2, pump="here", pump_seen_at=Now())
     assert [open_calls.end_silent(), open_calls.end_silent()] == [1, 0]
     dead.refresh_from_db()
     assert (dead.state, dead.pump, dead.ended is not None, dead.ended_at is not None) == ("unknown", "", True, True)
@@ -99,7 +99,7 @@ def test_a_sessions_erasure_takes_its_calls_and_leaves_its_sums(owner: Tenant) -
     )
     assert erasure.deletion_facts(session) == {"model_calls": 1}
     assert [erasure.erase_session(session), erasure.erase_session(session)] == [{"model_calls": 1}, {"model_calls": 0}]
-    assert [model.objects.exists() for model in (Call, CallPiece, Steer, WindowEntry)] == [False] * 4  # type: ignore[attr-defined]
+    assert [model.objects.exists() for model in (Call, CallPiece, Steer, WindowEntry)] == [False] * 4
     assert UsageEntry.objects.get().session_id == child.id  # its own ledger stays whole
     assert SessionBudget.objects.get(session=session).spent_tokens == 10
 
@@ -122,3 +122,15 @@ def _lines(owner: Tenant) -> list[bytes]:
 
     rows = [(type_, row) for step in steps.export_account for type_, row in step(owner.account)]
     return [account_export._line(type_, row) for type_, row in rows]
+
+
+def test_a_session_that_calls_models_is_not_idle(owner: Tenant) -> None:
+    session = session_row(owner.account)
+    IdlePolicy.objects.create(session=session, enabled=True, active_at=LONG_AGO, look_at=LONG_AGO, warned_at=LONG_AGO)
+    call = call_row(session, 1)
+    idle_policy.run_due()
+    assert not Operation.objects.exists()
+    Call.objects.filter(id=call.id).update(ended=2, ended_at=LONG_AGO)
+    IdlePolicy.objects.update(active_at=LONG_AGO, look_at=LONG_AGO, warned_at=Now())
+    idle_policy.run_due()
+    assert Operation.objects.get().parameters["stop"] is True

@@ -37,8 +37,8 @@ def test_a_key_is_kept_sealed_and_its_secret_is_nowhere_else(api: Caller, owner:
     api("PATCH", f"{PATH}/{row['id']}", {"secret": SECRET + "-2", "expected_revision": 1}, key=new_key())
     api("POST", f"{PATH}/{row['id']}/deletion-plan", {})
     everywhere = [api("GET", PATH).content, api("GET", f"{PATH}/{row['id']}").content, caplog.text.encode(), bytes(key.secret)]
-    for model in (RecordedRequest, Plan, ServiceRecord, SessionEvent):
-        everywhere.append(str(list(model._default_manager.values())).encode())
+    tables = (RecordedRequest, Plan, ServiceRecord, SessionEvent)
+    everywhere += [str(list(model._default_manager.values())).encode() for model in tables]
     assert not [one for one in everywhere if b"planted" in one]
 
 
@@ -53,7 +53,7 @@ def test_one_request_under_its_key_makes_one_key_and_another_secret_is_another_r
 
 @pytest.mark.parametrize(
     "wrong",
-    [{"provider": "openrouter"}, {"secret": "short"}, {"secret": "with a blank in it"}, {"secret": "x" * 8193}, {"secret": "sk-\nheader: x"},
+    [{"provider": "openrouter"}, {"secret": "short"}, {"secret": "with a blank in it"}, {"secret": "x" * 8193}, {"secret": "sk-\nx: y"},
      {"alias": "x" * 49}, {"key": "x"}],
 )  # fmt: skip
 def test_a_key_that_is_no_key_is_refused_and_not_repeated(api: Caller, wrong: dict[str, str]) -> None:

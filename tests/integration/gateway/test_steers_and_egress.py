@@ -54,8 +54,9 @@ def test_a_policy_denies_until_hosts_are_named_and_each_change_is_recorded(api: 
 
 @pytest.mark.parametrize(
     "host",
-    ["127.0.0.1", "10.0.0.1", "8.8.8.8", "[::1]", "2130706433", "0x7f.1", "localhost", "a.localhost", "printer.local", "metadata.google.internal",
-     "EXAMPLE.com", "*.com", "*", "a.*.com", "exa mple.com", "example.com.", "https://example.com", "-a.com", "a..com", "bücher.de", "a" * 64 + ".com"],
+    ["127.0.0.1", "10.0.0.1", "8.8.8.8", "[::1]", "2130706433", "0x7f.1", "localhost", "a.localhost", "printer.local",
+     "metadata.google.internal", "EXAMPLE.com", "*.com", "*", "a.*.com", "exa mple.com", "example.com.", "https://example.com", "-a.com",
+     "a..com", "bücher.de", "a" * 64 + ".com"],
 )  # fmt: skip
 def test_what_is_no_name_of_a_public_host_is_refused(api: Caller, owner: Tenant, host: str) -> None:
     refused = put(api, session_row(owner.account).id, host)
