@@ -115,7 +115,8 @@ async def open_call(
 ) -> bool:
     """The call's row and its request, durable at return. False if the session has gone on to another epoch: nothing was written.
 
-    `closing`: the kinds of window entries that a call of its own closes; none where there is no window. Raises SteerTaken: nothing was written.
+    `closing`: the kinds of window entries that a call of its own closes; none where there is no window.
+    Raises SteerTaken; then nothing was written.
     """
     prints = {"exact": call.prints.exact, "canonical": call.prints.canonical, "loose": call.prints.loose}
     facts = {name: value for name, value in vars(call).items() if name != "prints"}

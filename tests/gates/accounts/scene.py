@@ -33,7 +33,7 @@ def ids_of(owner: Tenant, mark: str, state: SessionState = SessionState.RUNNING,
         event.append(session.id, "test.happened", {"reason": mark}, source="test")
         hook = endpoint.create(owner.account, url=f"https://example.com/{mark}", types=[]).endpoint
         message = outbox.tell_test(hook)
-        key = provider_key.create(owner.account, provider="anthropic", secret=f"sk-{mark}", alias=mark, actor="test")
+        key = provider_key.create(owner.account, provider="anthropic", secret=f"sk-secret-{mark}", alias=mark, actor="test")
     command = None if idle else Operation.objects.create(
         account=owner.account, session=session, kind=OperationKind.EXEC, state=OperationState.QUEUED, queue=f"io.{HOST}",
         idempotency_key=new_key(), parameters={"argv": [mark], "timeout_seconds": 1}, response={"stdout": mark},
