@@ -8,6 +8,7 @@ from gateway_app.models import KeyBinding, ProviderKey
 from gateway_app.services import binding
 from sessions_app.models import Plan, RecordedRequest, ServiceRecord, SessionEvent
 from sessions_app.services import fork_plan, steps
+from sessions_app.services.operation import Asked
 from sessions_app.states import SessionState
 from tests.integration.gateway.kept import SECRET, key_of
 from tests.support.api import Caller, caller, error_of, new_key
@@ -49,6 +50,8 @@ def test_one_request_under_its_key_makes_one_key_and_another_secret_is_another_r
     other = api("POST", PATH, {**WANTED, "secret": "sk-another-secret"}, key=key)
     assert (other.status_code, error_of(other)["code"]) == (409, "ks_idempotency_conflict")
     assert ProviderKey.objects.count() == 1
+    plain = Asked(method="POST", path=PATH, idempotency_key=key, body=WANTED).body_digest
+    assert RecordedRequest.objects.get().body_digest != plain  # secrets cannot be tried against what is kept
 
 
 @pytest.mark.parametrize(

@@ -61,6 +61,14 @@ def test_what_a_machine_did_on_a_way_that_was_left_before_is_not_lost_from_here(
     assert set(goes_on(session, early)) == {after_late.id, elsewhere.id, again.id}
 
 
+def test_a_call_of_a_way_that_was_left_is_not_in_flight_on_the_way_that_was_taken(session: Session) -> None:
+    early = saved(session, 5)
+    left = call_row(session, 6, 30)
+    assert goes_on(session, early) == {left.id: "lost"}
+    mine = call_row(session, 10, 30_000, epoch=2)
+    assert goes_on(session, saved(session, 20)) == {mine.id: "in_flight"}
+
+
 def test_a_fork_has_its_parents_line_up_to_the_fork_and_nothing_that_came_after(session: Session, owner: Tenant) -> None:
     waited_for, point = call_row(session, 4, 12), saved(session, 10)
     after = call_row(session, 13, 14)
