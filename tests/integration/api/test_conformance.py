@@ -61,6 +61,8 @@ def _call(case: Any, owner: Tenant, plain: str) -> None:
         case.path_parameters["session_id"] = session_row(owner.account, saved=True).id
     headers = {"Authorization": f"Bearer {plain}", "Prefer": "respond-async", "X-KS-Protocol": "2", "Idempotency-Key": uuid.uuid4().hex}
     response = case.call(headers=headers)
+    if b"ks_route_not_served" in response.content:
+        return  # what was drawn for an id made it another path: a line break, or nothing
     told = (case.method, case.path, response.status_code, response.content[:300])
     assert response.status_code < 500 or response.status_code in AWAY, told
     case.validate_response(response, checks=CHECKS)
