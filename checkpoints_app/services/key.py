@@ -5,6 +5,7 @@ changes: a new wrapping is the next generation, durable before the row says it, 
 """
 
 from dataclasses import dataclass
+from functools import partial
 
 from blake3 import blake3
 from django.conf import settings
@@ -36,11 +37,16 @@ def keys_to_save(account_id: str) -> AccountKeys:
 
     Raises BackendError, or IntegrityFailed if the key cannot be opened or the store holds another for this account: nothing may be saved.
     """
-    wrapped = wrap_root_key(master_keys()[0], account_id, SecretKey.random())
-    row, _ = AccountKey.objects.get_or_create(account_id=account_id, defaults={"wrapped": wrapped})
+    row, _ = _row(account_id)
     root = _opened(row)
     _ensure_stored(row, root)
     return derive_keys(root)
+
+
+def _row(account_id: str) -> tuple[AccountKey, bool]:
+    """The account's row, and whether it was made now."""
+    wrapped = wrap_root_key(master_keys()[0], account_id, SecretKey.random())
+    return AccountKey.objects.get_or_create(account_id=account_id, defaults={"wrapped": wrapped})
 
 
 def keys_to_read(account_id: str) -> AccountKeys:
@@ -52,10 +58,26 @@ def keys_to_read(account_id: str) -> AccountKeys:
 
 
 def rows_key(account_id: str) -> bytes:
-    """32 bytes that seal what other tables hold of the account; gone with the account's key. Raises as `keys_to_read`."""
+    """32 bytes that open what other tables hold of the account; gone with the account's key. Raises as `keys_to_read`."""
     row = AccountKey.objects.filter(account_id=account_id).first()
     if row is None:
         raise _no_key()
+    return _rows_key(row)
+
+
+def rows_key_to_seal(account_id: str) -> bytes:
+    """The same; drawn if the account has no key yet, in the caller's transaction. Raises IntegrityFailed if it cannot be opened.
+
+    The store gets its wrapping only after the commit: an object of a key that was rolled back would keep the account from every save.
+    If that does not come about, the next save does it.
+    """
+    row, made = _row(account_id)
+    if made:
+        transaction.on_commit(partial(keys_to_save, account_id), robust=True)
+    return _rows_key(row)
+
+
+def _rows_key(row: AccountKey) -> bytes:
     return blake3(_opened(row).reveal(), derive_key_context=_ROWS_CONTEXT).digest()
 
 

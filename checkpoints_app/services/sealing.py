@@ -5,7 +5,6 @@ import os
 from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
-from checkpoints_app.models import AccountKey
 from checkpoints_app.services import key
 from sessions_app.errors import IntegrityFailed
 
@@ -14,10 +13,8 @@ _NONCE_BYTES = 12
 
 def seal(account_id: str, plain: bytes) -> bytes:
     """Nonce and ciphertext; the account gets its key if it has none yet. Random nonces are safe for 2^32 values of one key."""
-    if not AccountKey.objects.filter(account_id=account_id).exists():
-        key.keys_to_save(account_id)  # which looks into the store: not for each row
     nonce = os.urandom(_NONCE_BYTES)
-    return nonce + AESGCM(key.rows_key(account_id)).encrypt(nonce, plain, account_id.encode())
+    return nonce + AESGCM(key.rows_key_to_seal(account_id)).encrypt(nonce, plain, account_id.encode())
 
 
 def unseal(account_id: str, sealed: bytes) -> bytes:
