@@ -112,7 +112,7 @@ def test_a_point_that_lost_its_name_or_its_hold_is_looked_at_again(shelf: Shelf)
     assert retention.run_turn() == 1
     naming.release(rows[1], by="operator")
     assert retention.run_turn() == 1
-    assert [line.type for line in ServiceRecord.objects.filter(kind="operator")] == ["operator.hold", "operator.release"]
+    assert [line.type for line in ServiceRecord.objects.filter(kind="operator").order_by("id")] == ["operator.hold", "operator.release"]
 
 
 def test_a_name_given_after_the_choice_was_read_keeps_the_point(shelf: Shelf, monkeypatch: pytest.MonkeyPatch) -> None:
