@@ -29,6 +29,7 @@ class CheckpointsConfig(AppConfig):
         steps.resolve_image.fill(image.resolve)
         steps.saved_point.fill(saved_point.find)
         steps.later_work.add(saved_point.later)
+        steps.sealer.fill(sealing.sealer)
         steps.seal.fill(sealing.seal)
         steps.unseal.fill(sealing.unseal)
         steps.session_stored_bytes.fill(held.of_session)

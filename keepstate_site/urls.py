@@ -22,5 +22,6 @@ urlpatterns = [
     path("", include("keepstate_site.sign_in.urls")),
     path("", include("sessions_app.api.urls")),
     path("", include("checkpoints_app.api.urls")),
+    path("", include("gateway_app.api.urls")),
     *catch_all,  # last: what no app serves under /api
 ]

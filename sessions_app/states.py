@@ -100,6 +100,7 @@ class PlanKind(StrEnum):
     SESSION_DELETION = "session_deletion"
     ACCOUNT_DELETION = "account_deletion"
     RETENTION = "retention"
+    KEY_DELETION = "key_deletion"
 
 
 class DeliveryState(StrEnum):

@@ -10,6 +10,7 @@ import subprocess
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -66,7 +67,7 @@ class DriverSuite(ExecSuite):
 
     @pytest.fixture
     def capture(self, tmp_path: Path) -> Callable[..., Capture]:
-        def take(machine: Machine, name: str = "staging", **options: bool) -> Capture:
+        def take(machine: Machine, name: str = "staging", **options: Any) -> Capture:
             staging = tmp_path / name
             staging.mkdir()
             return machine.capture(staging, **options)

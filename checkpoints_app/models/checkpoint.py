@@ -35,6 +35,7 @@ class Checkpoint(models.Model):
     held_at = models.DateTimeField(null=True, blank=True)  # by an operator; a held one never expires
     hold_reason = models.CharField(max_length=200, blank=True)
     event_watermark = models.PositiveBigIntegerField()
+    watermarks = models.JSONField(default=dict, blank=True)  # of other apps, by name: drawn as the machine was stopped (steps.watermarks)
 
     manifest_id = models.CharField(max_length=64, blank=True)
     content_digest = models.CharField(max_length=64, blank=True)

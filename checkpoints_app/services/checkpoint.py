@@ -31,8 +31,9 @@ def begin(session: Session, lease: Lease, *, reason: str, boundary: str) -> Chec
 
 
 def uploading(checkpoint: Checkpoint, *, pause_seconds: float, written_bytes: int) -> None:
+    """The moment is captured; `checkpoint.watermarks` were drawn at it."""
     Checkpoint.objects.filter(id=checkpoint.id, state=CheckpointState.CAPTURING).update(
-        state=CheckpointState.UPLOADING, pause_seconds=pause_seconds, written_bytes=written_bytes
+        state=CheckpointState.UPLOADING, pause_seconds=pause_seconds, written_bytes=written_bytes, watermarks=checkpoint.watermarks
     )
 
 

@@ -74,6 +74,7 @@ def _row(checkpoint: Checkpoint, child: Session) -> Checkpoint:
         reason="fork",
         boundary=BOUNDARY,
         event_watermark=child.event_count,
+        watermarks=checkpoint.watermarks,
         manifest_id=checkpoint.manifest_id,
         content_digest=checkpoint.content_digest,
         memory_root=checkpoint.memory_root,

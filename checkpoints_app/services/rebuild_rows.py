@@ -79,6 +79,7 @@ def _row(account_id: str, session: Session, stored: StoredManifest) -> Checkpoin
         reason=facts.get("reason") or "",
         boundary=facts.get("boundary") or "live",
         event_watermark=facts["watermarks"]["events"],
+        watermarks={name: number for name, number in facts["watermarks"].items() if name != "events"},
         manifest_id=stored.manifest_id,
         content_digest=stored.digest,
         memory_root=images["memory"].root,

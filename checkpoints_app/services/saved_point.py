@@ -34,6 +34,7 @@ def find(session: Session, checkpoint_id: str) -> SavedPoint:
         content_digest=row.content_digest,
         source_epoch=row.source_epoch,
         event_watermark=row.event_watermark,
+        watermarks=row.watermarks,
         begun_at=row.created_at,
         published_at=row.published_at,
         reason=row.reason,

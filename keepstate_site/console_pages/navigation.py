@@ -36,6 +36,16 @@ TASKS: list[tuple[str, list[tuple[str, str, str]]]] = [
         ],
     ),
     (
+        "Model calls",
+        [
+            ("Calls", "forum", "gateway_app.Call"),
+            ("Ledger", "receipt", "gateway_app.UsageEntry"),
+            ("Provider keys", "vpn_key", "gateway_app.ProviderKey"),
+            ("Budgets of sessions", "savings", "gateway_app.SessionBudget"),
+            ("Budgets of accounts", "account_balance", "gateway_app.AccountBudget"),
+        ],
+    ),
+    (
         "Accounts",
         [
             ("Accounts", "domain", "sessions_app.Account"),

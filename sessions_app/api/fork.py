@@ -15,7 +15,7 @@ from sessions_app.api.idempotency import MutationView
 from sessions_app.api.operation import OperationRow
 from sessions_app.api.schema import MUTATION, enveloped, errors
 from sessions_app.api.session import REFUSALS
-from sessions_app.errors import Conflict, Invalid
+from sessions_app.errors import Invalid
 from sessions_app.models import Operation
 from sessions_app.services import bounds, fork
 from sessions_app.services import session as sessions
@@ -24,7 +24,11 @@ from sessions_app.services.operation import Asked
 N = OpenApiParameter(
     "n", int, description=f"How many children: {bounds.FORK_CHILDREN.start} to {bounds.FORK_CHILDREN.stop - 1}, by default 1."
 )
-STEERS = OpenApiParameter("steers", str, description="A JSON array of texts, one for each child. Refused: this version has no steers.")
+STEERS = OpenApiParameter(
+    "steers",
+    str,
+    description="A JSON array of texts, one for each child or one for all: put into the child's next model call, and no other.",
+)
 
 
 class Fork(Body):
@@ -63,24 +67,19 @@ class ForkView(MutationView):
         def do(asked: Asked, data: Any) -> Operation:
             wanted = body.checked(Fork, data)
             children = pages.whole(request.query_params, "n", default=1, allowed=bounds.FORK_CHILDREN)
-            _refuse_steers(request.query_params.get("steers", ""))
+            steers = _steers(request.query_params.get("steers", ""))
             session = sessions.find(self.account, session_id)
-            return fork.ask(session, children=children, checkpoint_id=wanted.get("Checkpoint"), asked=asked)
+            return fork.ask(session, children=children, checkpoint_id=wanted.get("Checkpoint"), asked=asked, steers=steers)
 
         return self.mutate(request, do)
 
 
-def _refuse_steers(text: str) -> None:
-    """A steer is put into a child's next model call, which goes past this service today: dropping it would be a false promise."""
+def _steers(text: str) -> list[str]:
     try:
         steers = json.loads(text) if text else []
+        json.dumps(steers, ensure_ascii=False).encode()
     except (ValueError, RecursionError) as error:
         raise Invalid("steers is not valid JSON. Nothing was created.") from error
     if not isinstance(steers, list) or not all(isinstance(steer, str) for steer in steers):
         raise Invalid("steers is a JSON array of texts. Nothing was created.")
-    if steers:
-        raise Conflict(
-            "This version cannot steer the children of a fork. Nothing was created.",
-            next_action="Fork without steers, then run a command in each child that tells its agent.",
-            code="ks_steers_not_served",
-        )
+    return steers

@@ -52,11 +52,6 @@ class Rename(Body):
     expected_revision = Whole(help_text=REVISION)
 
 
-class Bindings(Body):
-    keys = serializers.DictField(child=Text(max_length=100), help_text="Provider to key id.")
-    expected_revision = Whole(help_text=REVISION)
-
-
 class Phase(serializers.Serializer[Any]):
     phase = serializers.CharField()
     done = serializers.BooleanField()
@@ -178,31 +173,6 @@ class ProvisionView(MutationView):
             )
 
         return self.mutate(request, do)
-
-
-class BindingsView(RecordedView):
-    shape = Shape.V2
-
-    @extend_schema(
-        operation_id="session_bindings",
-        tags=["sessions"],
-        summary="Bind provider keys to a session: refused, this version keeps none",
-        parameters=[KEY, PROTOCOL],
-        request=Bindings,
-        responses=errors(400, 401, 403, 404, 409, 413, 415, 426),
-        examples=[OpenApiExample("one key", value={"keys": {"anthropic": "vlt_1"}, "expected_revision": 4}, request_only=True)],
-    )
-    def post(self, request: Request, session_id: str) -> Response:
-        def do(data: Any) -> Answer:
-            body.checked(Bindings, data)
-            sessions.find(self.account, session_id)
-            raise Conflict(
-                "This version keeps no provider keys, so no key has such an id. Nothing was bound.",
-                next_action="Let the program in the session bring its own key; see keys.inventory at /api/capabilities.",
-                code="ks_keys_not_served",
-            )
-
-        return self.record(request, do)
 
 
 def _require_plain(wanted: dict[str, Any]) -> None:

@@ -10,7 +10,7 @@ from rest_framework import serializers
 from sessions_app.api.fields import Known, Moment
 from sessions_app.api.operation import operation_words
 from sessions_app.models import Session
-from sessions_app.services import bounds
+from sessions_app.services import bounds, steps
 from sessions_app.services import operation as operations
 from sessions_app.states import SESSION_LIVE, SessionState
 
@@ -23,7 +23,7 @@ class BusyWith(serializers.Serializer[Any]):
 
 
 class SessionRow(serializers.Serializer[Session]):
-    """A session. What is not known, or does not apply, is null. Context: `active`, the operation of each busy session by session id."""
+    """A session. What is not known, or does not apply, is null. Context: `active` and `keys`, by session id."""
 
     id = serializers.CharField()
     short_id = serializers.CharField()
@@ -44,7 +44,7 @@ class SessionRow(serializers.Serializer[Session]):
     primary_agent_id = serializers.SerializerMethodField(method_name="absent")
     agent_activity = serializers.SerializerMethodField(method_name="absent")
     task_state = serializers.SerializerMethodField(method_name="absent")
-    key_alias = serializers.SerializerMethodField(method_name="absent")
+    key_alias = serializers.SerializerMethodField(help_text="What its model calls go out with: aliases, or a key's last characters.")
     park_reason = Known()
     verifying = serializers.SerializerMethodField()
     failure = serializers.JSONField(allow_null=True)
@@ -54,8 +54,11 @@ class SessionRow(serializers.Serializer[Session]):
     observed_at = serializers.SerializerMethodField()
 
     def absent(self, session: Session) -> str | None:
-        """Agents, tasks, projects and keys are not of this version."""
+        """Agents, tasks and projects are not of this version."""
         return None
+
+    def get_key_alias(self, session: Session) -> str | None:
+        return ", ".join(bound.label for bound in self.context["keys"].get(session.id, [])) or None
 
     def get_mode(self, session: Session) -> str:
         return "plain"
@@ -84,5 +87,6 @@ class RecordRow(SessionRow):
 
 
 def context(found: list[Session]) -> dict[str, Any]:
-    """What the rows of these sessions need beside them, in one query."""
-    return {"active": operations.active_of(found), "observed_at": timezone.now().isoformat().replace("+00:00", "Z")}
+    """What the rows of these sessions need beside them, in two queries."""
+    keys = steps.bound_keys.call([session.id for session in found])
+    return {"active": operations.active_of(found), "keys": keys, "observed_at": timezone.now().isoformat().replace("+00:00", "Z")}

@@ -22,7 +22,7 @@ from sessions_app.api.not_served import NotServedV2View, NotServedView
 from sessions_app.api.operation import OperationListView, OperationView
 from sessions_app.api.policy import IdlePolicyView, SavePolicyView
 from sessions_app.api.preflight import PreflightView
-from sessions_app.api.record import BindingsView, ProvisionView
+from sessions_app.api.record import ProvisionView
 from sessions_app.api.restore import RestoreView
 from sessions_app.api.session import CheckpointView, ResumeView, SessionsView, SessionView
 from sessions_app.api.session_deletion import DeletionPlanView
@@ -68,7 +68,6 @@ urlpatterns: list[URLPattern] = [
     path("api/v2/sessions", SessionListView.as_view(), name="session-list"),
     path("api/v2/sessions/<str:session_id>", SessionReadView.as_view(), name="session-read"),
     path("api/v2/sessions/<str:session_id>/provision", ProvisionView.as_view(), name="session-provision"),
-    path("api/v2/sessions/<str:session_id>/bindings", BindingsView.as_view(), name="session-bindings"),
     path("api/v2/sessions/<str:session_id>/deletion-plan", DeletionPlanView.as_view(), name="session-deletion-plan"),
     path("api/v2/sessions/<str:session_id>/pause", PauseView.as_view(), name="session-pause"),
     path("api/v2/sessions/<str:session_id>/resume", ResumeV2View.as_view(), name="session-resume-v2"),

@@ -63,6 +63,8 @@ TOKEN_DAYS = range(1, 3650 + 1)
 #: Sign-ins of terminals that wait for a decision: from one address, and of everybody.
 DEVICE_GRANTS_OF_ADDRESS = 20
 DEVICE_GRANTS = 10_000
+#: Bytes of a text that steers a model call.
+STEER_BYTES = 64 * 1024
 #: Bytes of a request's body.
 BODY_BYTES = 256 * 1024
 

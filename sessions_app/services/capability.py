@@ -26,7 +26,14 @@ def document() -> dict[str, Any]:
     content = {"capabilities": rows, "limits": limits(), "states": states}
     version = hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()[:16]
     protocol = {"current": PROTOCOL, "minimum_client": MINIMUM_CLIENT_PROTOCOL, "header": PROTOCOL_HEADER}
-    return {"registry_version": version, "build": BUILD, "fetched_at": timezone.now(), "price_book": None, "protocol": protocol, **content}
+    return {
+        "registry_version": version,
+        "build": BUILD,
+        "fetched_at": timezone.now(),
+        "price_book": steps.price_book.call(),
+        "protocol": protocol,
+        **content,
+    }
 
 
 def limits() -> dict[str, int]:

@@ -16,7 +16,7 @@ _AVAILABLE: tuple[tuple[str, str, tuple[str, ...]], ...] = (
     ("account.tokens", "List, make and revoke the account's tokens; a token is told once, when it is made.", ("tokens", "token")),
     ("account.members", "Members of an account with the roles owner, operator and reader.", ("members", "member")),
     ("account.quotas", "Read the account's quotas and what is used of them; what goes beyond is refused before work starts.", ("account",)),
-    ("account.usage", "Awake time and stored bytes of the account, each with its standing.", ("account-usage",)),
+    ("account.usage", "Awake time, stored bytes and billed tokens of the account, each with its standing.", ("account-usage",)),
     ("account.record", "Read the account's lines of the service record, which outlive what they tell of.", ("account-record",)),
     ("session.start", "Start a session from a guest image.", ("sessions",)),
     ("session.list", "List and read sessions with their state, epoch and last checkpoint.", ("session-list", "session-read")),
@@ -53,18 +53,24 @@ _AVAILABLE: tuple[tuple[str, str, tuple[str, ...]], ...] = (
     ("events.list", "Read a session's history, numbered without gaps.", ("session-events",)),
     ("events.stream", "Follow a session's history as server-sent events, from any number on.", ("session-events-stream",)),
     ("session.logs", "Read a session's log: set-up, saves, resumes and failures, in words.", ("session-logs",)),
-    ("session.usage", "Awake time and stored bytes of a session, each with its standing.", ("session-usage",)),
+    ("session.usage", "Model calls, awake time and stored bytes of a session, each with its standing.", ("session-usage",)),
+    ("session.meter", "A session's spent tokens, billed and replayed calls, and the keys that it is bound to.", ("session-meter",)),
+    ("session.calls", "List a session's model calls: metadata, tokens and cost where they are known.", ("session-calls",)),
+    ("session.bindings", "Bind provider keys to a session by id: that key is used, or nothing is.", ("session-bindings",)),
+    ("session.steers", "Put a text into a session's next model call and no other, or into that of a fork's children.", ("session-steers",)),
+    ("keys.inventory", "Register, read, exchange, disable and delete provider keys; a secret is in no answer.",
+     ("keys", "key", "key-deletion-plan")),
+    ("budget.admission", "Budgets in tokens and money, of sessions and the account: over one no call leaves, and the session is parked.",
+     ("session-budget", "account-budget")),
     ("webhooks", "Be told of session and checkpoint events, signed as Standard Webhooks has it.",
      ("webhooks", "webhook", "webhook-secret", "webhook-test", "webhook-deliveries", "webhook-redeliver")),
 )  # fmt: skip
 
 #: A row that is not available names what asks for it, and the word by which it is refused.
 _UNAVAILABLE: tuple[tuple[str, str, str, str, str], ...] = (
-    ("session.bindings", "Provider keys bound to a session.", "POST", "/api/v2/sessions/{session}/bindings", "ks_keys_not_served"),
     ("api.v2.workspace", "Workspace records with agents and tasks.", "GET", "/api/v2/tasks", _NOT_SERVED),
     ("agent.workspace", "Agents in sessions.", "POST", "/api/v2/sessions", "ks_agents_not_served"),
     ("agents.open", "Windows on agents.", "POST", "/api/v2/agents/agent_1/open", _NOT_SERVED),
-    ("keys.inventory", "Provider keys.", "GET", "/api/v2/keys", _NOT_SERVED),
     ("session.migration", "Plain sessions made into sessions with agents.", "GET", "/api/v2/sessions/{session}/migration", _NOT_SERVED),
     ("cruise.proposals", "Jobs of models.", "GET", "/api/jobs", _NOT_SERVED),
 )
@@ -72,17 +78,11 @@ _UNAVAILABLE: tuple[tuple[str, str, str, str, str], ...] = (
 ROWS: tuple[CapabilityRow, ...] = (
     *(CapabilityRow(id_, "available", summary, routes=routes) for id_, summary, routes in _AVAILABLE),
     CapabilityRow(
-        "session.meter",
+        "session.egress",
         "degraded",
-        "A session's spent tokens and billed calls.",
-        note="Both are null: no model call goes through this service yet.",
-        routes=("session-meter",),
-    ),
-    CapabilityRow(
-        "budget.admission",
-        "unavailable",
-        "Model calls refused beyond a budget.",
-        note="Budgets are recorded and not enforced: no model call goes through this service yet.",
+        "Where a session's machine may connect to: nowhere, or to hosts and ports that are named.",
+        note="Kept and told; a machine of this version has no way out but to its model provider, whatever its policy allows.",
+        routes=("session-egress",),
     ),
     *(
         CapabilityRow(id_, "unavailable", summary, note=_LATER, refusal=(method, path, code))

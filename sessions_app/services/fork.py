@@ -1,26 +1,41 @@
 """Forks: children of one checkpoint of a session. Each child is a session of its own and outlives its parent."""
 
 import hashlib
+from collections.abc import Sequence
 from typing import Any
 
 from django.db import transaction
 
-from sessions_app.errors import NoCheckpoint
+from sessions_app.errors import Invalid, NoCheckpoint
 from sessions_app.models import Operation, Session
-from sessions_app.services import bounds, dispatch, event, operation, record, steps
+from sessions_app.services import bounds, dispatch, event, operation, record, steering, steps
 from sessions_app.services.operation import Asked
+from sessions_app.services.steps import SavedPoint, Steer
 from sessions_app.states import OperationKind, SessionState
 
 PARK_REASON = "forked"
 
 
 @transaction.atomic
-def ask(session: Session, *, children: int, checkpoint_id: str | None, asked: Asked, plan_id: str | None = None) -> Operation:
+def ask(
+    session: Session,
+    *,
+    children: int,
+    checkpoint_id: str | None,
+    asked: Asked,
+    plan_id: str | None = None,
+    steers: Sequence[str] = (),
+) -> Operation:
     """Ask for so many children of the checkpoint named; of none named: a running session is saved first, another one's head is taken.
+
+    `steers`: none, one for all children, or one for each: a text for the child's first model call.
 
     Raises Invalid, NoCheckpoint, and what a resume of the checkpoint is refused with, before anything is written.
     """
     bounds.require_children(children)
+    if len(steers) not in (0, 1, children):
+        raise Invalid("steers has one text for all children, or one for each. Nothing was created.")
+    sealed = [steering.packed(steering.seal(session.account_id, text)) for text in steers]
     session = operation.lock(session)
     operation.require_state(session, OperationKind.FORK)
     running = session.runtime_state == SessionState.RUNNING
@@ -38,7 +53,14 @@ def ask(session: Session, *, children: int, checkpoint_id: str | None, asked: As
         kind=OperationKind.FORK,
         queue=queue,
         asked=asked,
-        parameters={"children": children, "checkpoint_id": wanted, "stop": False, "reason": "fork", "plan_id": plan_id},
+        parameters={
+            "children": children,
+            "checkpoint_id": wanted,
+            "stop": False,
+            "reason": "fork",
+            "plan_id": plan_id,
+            **({"steers": sealed} if sealed else {}),
+        },
     )
 
 
@@ -54,8 +76,18 @@ def children_of(asked: Operation) -> list[Session]:
     return [found[one] for one in ids if one in found]
 
 
-def create_child(parent: Session, session_id: str, *, source: str, facts: dict[str, Any]) -> Session:
-    """A parked session with the parent's machine and budget. Prerequisite: inside the transaction that gives it a checkpoint.
+def create_child(
+    parent: Session,
+    session_id: str,
+    *,
+    source: str,
+    facts: dict[str, Any],
+    point: SavedPoint | None = None,
+    steer: Steer | None = None,
+) -> Session:
+    """A parked session with the parent's machine and budget, and what other apps pass on. `point`: the checkpoint that it begins with.
+
+    Prerequisite: inside the transaction that gives it a checkpoint.
 
     Its history begins here; the event says of which checkpoint and event of its parent it is the continuation.
     """
@@ -75,6 +107,8 @@ def create_child(parent: Session, session_id: str, *, source: str, facts: dict[s
         budget_tokens=parent.budget_tokens,
     )
     event.append(child.id, "session.forked", {"parent": parent.id, **facts}, source=source)
+    for pass_on in steps.forked:
+        pass_on(parent, child, point=point, steer=steer)
     child.refresh_from_db()
     record.moved(child, "session.forked", actor=source)
     return child

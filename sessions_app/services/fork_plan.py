@@ -21,8 +21,9 @@ def make(session: Session, *, checkpoint_id: str, children: int) -> Plan:
     session = operation.lock(session)
     operation.require_state(session, OperationKind.FORK)
     point = steps.saved_point.call(session, checkpoint_id)
-    content = {"checkpoint_id": point.id, "children": children, "plan": _shown(session, point, children)}
-    return plan.make(session.account, PlanKind.FORK, session=session, content=content, basis=_basis(session, point))
+    keys = _keys(session)
+    content = {"checkpoint_id": point.id, "children": children, "plan": _shown(session, point, children, keys)}
+    return plan.make(session.account, PlanKind.FORK, session=session, content=content, basis=_basis(session, point, keys))
 
 
 @transaction.atomic
@@ -37,15 +38,22 @@ def execute(session: Session, *, plan_id: str, plan_digest: str, asked: Asked) -
     session = operation.lock(session)
     shown = plan.find(session.account, PlanKind.FORK, plan_id, session=session).content
     point = steps.saved_point.call(session, shown["checkpoint_id"])
-    plan.take(session.account, PlanKind.FORK, plan_id, session=session, basis=_basis(session, point), plan_digest=plan_digest)
+    plan.take(
+        session.account, PlanKind.FORK, plan_id, session=session, basis=_basis(session, point, _keys(session)), plan_digest=plan_digest
+    )
     return fork.ask(session, children=shown["children"], checkpoint_id=point.id, plan_id=plan_id, asked=asked)
 
 
-def _basis(session: Session, point: SavedPoint) -> dict[str, Any]:
-    return {"revision": session.revision, "checkpoint_id": point.id, "content_digest": point.content_digest}
+def _keys(session: Session) -> dict[str, str]:
+    """By provider, the key that a child would be bound to: one that is disabled is passed on to nobody."""
+    return {bound.provider: bound.key_id for bound in steps.bound_keys.call([session.id]).get(session.id, []) if bound.usable}
 
 
-def _shown(session: Session, point: SavedPoint, children: int) -> dict[str, Any]:
+def _basis(session: Session, point: SavedPoint, keys: dict[str, str]) -> dict[str, Any]:
+    return {"revision": session.revision, "checkpoint_id": point.id, "content_digest": point.content_digest, "keys": keys}
+
+
+def _shown(session: Session, point: SavedPoint, children: int, keys: dict[str, str]) -> dict[str, Any]:
     """The contract's sections. What this version has none of is said, not left out."""
     return {
         "source": {
@@ -66,7 +74,7 @@ def _shown(session: Session, point: SavedPoint, children: int) -> dict[str, Any]
             "saved_bytes_each": point.logical_bytes,
             "effect": "Each child runs as soon as a host takes it. What it is saved with is shared with its parent until it differs.",
         },
-        "keys": {"bindings": {}, "effect": "No provider keys are bound to sessions in this version."},
+        "keys": {"bindings": keys, "effect": "Each child is bound to these keys, as far as they are enabled when it is made."},
         "pending": {"held_templates": 0, "effect": "There are no pending instructions to carry."},
         "approvals": {"inherited": 0, "effect": "Approvals are not inherited."},
         "advisers": {"inherited": 0, "effect": "Connections of advisers are not inherited."},

@@ -2,10 +2,10 @@
 
 from collections.abc import Callable
 
-from sessions_app.services import device_grant, plan, recorded, token, workspace
+from sessions_app.services import device_grant, plan, recorded, steps, token, workspace
 from sessions_app.services.webhooks import delivery
 
-#: Each forgets a batch and returns how many rows it was.
+#: Each forgets a batch and returns how many rows it was; so does every chore that another app has registered.
 CHORES: tuple[Callable[[], int], ...] = (
     *(plan.forget_expired, recorded.forget_old, workspace.forget_expired, delivery.forget_old),
     *(device_grant.forget_old, token.forget_dead),
@@ -13,4 +13,4 @@ CHORES: tuple[Callable[[], int], ...] = (
 
 
 def run() -> int:
-    return sum(chore() for chore in CHORES)
+    return sum(chore() for chore in (*CHORES, *steps.chores))

@@ -90,6 +90,7 @@ def run_due() -> int:
 
 def still_idle(session: Session, parking: Operation) -> bool:
     """Whether nothing has been done in the session since the policy asked for its parking."""
+    activity.notice(session)
     used = IdlePolicy.objects.filter(session=session, active_at__gt=parking.accepted_at).exists()
     return not used and not activity.command_runs(session)
 
@@ -102,9 +103,10 @@ def _run(session_id: str) -> bool:
     policy = mine.select_for_update().first()
     if session is None or policy is None:
         return False
+    activity.notice(session)
     if activity.command_runs(session):
         mine.update(active_at=Now())
-        policy.refresh_from_db()
+    policy.refresh_from_db()
     idle, warning = timedelta(minutes=policy.idle_minutes), timedelta(seconds=policy.warning_seconds)
     if mine.filter(active_at__gt=Now() - idle).exists():
         _used_again(session, policy, idle)

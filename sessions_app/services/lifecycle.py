@@ -16,8 +16,9 @@ from sessions_app.states import OperationKind, SessionState
 _ENDS = frozenset({SessionState.STOPPING, SessionState.PARKED, SessionState.FAILED, SessionState.RECOVERY_REQUIRED, SessionState.DELETING})
 #: While the machine runs, its clocks do.
 RUNS = frozenset({SessionState.RUNNING, SessionState.CHECKPOINTING})
-#: In an operation's parameters: who asked for it.
-BY_POLICY = {"by": "policy"}
+#: In an operation's parameters: who asked for it in the owner's stead.
+POLICY, BUDGET = "policy", "budget"
+BY_POLICY = {"by": POLICY}
 
 
 def moved(session_id: str, to: SessionState) -> None:
@@ -42,14 +43,16 @@ def start_idle(session_id: str) -> None:
     stopped.update(active_at=Now(), look_at=after("idle_minutes"), warned_at=None, deferred_reason="")
 
 
-def ask_save(session: Session, *, stop: bool, reason: str) -> Operation:
-    """Ask for a save in the owner's stead. Prerequisite: the session is locked. Raises WrongState or Conflict; then nothing was written."""
+def ask_save(session: Session, *, stop: bool, reason: str, by: str = POLICY) -> Operation:
+    """Ask for a save in the owner's stead; `by` decides why the session is parked.
+
+    Prerequisite: the session is locked. Raises WrongState or Conflict; then nothing was written."""
     return operation.accept(
         session=session,
         kind=OperationKind.CHECKPOINT,
         queue=dispatch.host_queue(session.host_id),
         asked=Asked(),
-        parameters={"stop": stop, "reason": reason, **BY_POLICY},
+        parameters={"stop": stop, "reason": reason, "by": by},
     )
 
 

@@ -13,7 +13,13 @@ from sessions_app.models import Account, Plan, Session
 from sessions_app.states import PlanKind
 
 LIFE = timedelta(minutes=15)
-_PREFIXES = {PlanKind.FORK: "fplan", PlanKind.SESSION_DELETION: "dplan", PlanKind.ACCOUNT_DELETION: "aplan", PlanKind.RETENTION: "rplan"}
+_PREFIXES = {
+    PlanKind.FORK: "fplan",
+    PlanKind.SESSION_DELETION: "dplan",
+    PlanKind.ACCOUNT_DELETION: "aplan",
+    PlanKind.RETENTION: "rplan",
+    PlanKind.KEY_DELETION: "kplan",
+}
 _AGAIN = "Make a new plan, read it, then decide again."
 
 

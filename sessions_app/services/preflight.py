@@ -7,7 +7,7 @@ from enum import StrEnum
 from sessions_app.errors import ServiceError
 from sessions_app.models import ApiToken
 from sessions_app.roles import Scope
-from sessions_app.services import bounds, dispatch, quota
+from sessions_app.services import bounds, dispatch, quota, steps
 from sessions_app.services import session as sessions
 from sessions_app.services import token as tokens
 from sessions_app.services.session import Wanted
@@ -70,6 +70,7 @@ def look(token: ApiToken, planned: Planned) -> Found:
     _machine(found, token, planned)
     found.judge("quota", "quota", "The account's quotas have room for it now.", lambda: quota.require_start(token.account_id))
     _workspace(found, planned)
+    _provider(found, token, planned)
     _broker(found)
     _beyond(found, planned)
     return found
@@ -104,6 +105,18 @@ def _workspace(found: Found, planned: Planned) -> None:
             found.checks.append(Check(check, Outcome.PASS, "workspace", f"{size} of at most {most} {unit}."))
 
 
+def _provider(found: Found, token: ApiToken, planned: Planned) -> None:
+    if planned.provider is None:
+        return
+    if steps.has_key.call(token.account_id, planned.provider):
+        found.checks.append(Check("provider", Outcome.PASS, "setup", "The account has an enabled key of this provider."))
+    else:
+        detail = f"The account has no enabled key of {planned.provider}: model calls to it would be refused."
+        found.checks.append(
+            Check("provider", Outcome.BLOCK, "setup", detail, "Register one: POST /api/v2/keys, then bind it to the session.")
+        )
+
+
 def _broker(found: Found) -> None:
     if dispatch.answers():
         found.checks.append(Check("broker", Outcome.PASS, "service", "The service's broker answers."))
@@ -113,9 +126,7 @@ def _broker(found: Found) -> None:
 
 
 def _beyond(found: Found, planned: Planned) -> None:
-    found.not_checked.append("credit: this version has no price book and no credit")
-    if planned.provider is not None:
-        found.not_checked.append("provider: this version keeps no provider keys; a program in the session brings its own")
+    found.not_checked.append("credit: this version has no credit; budgets are asked at each model call")
     if planned.check_command is not None:
         found.not_checked.append("check_command: it is run by nobody here")
     if planned.ladder:

@@ -11,7 +11,8 @@ from django.db.models import F, Q
 from django.db.models.functions import Now
 
 from sessions_app.models import AccountUsage, Session, SessionUsage
-from sessions_app.services import record, stored
+from sessions_app.services import record, steps, stored
+from sessions_app.services.steps import ModelUse
 from sessions_app.states import RecordKind, Standing
 
 EVERY = timedelta(hours=1)
@@ -49,7 +50,8 @@ def run_due() -> int:
 
 @transaction.atomic
 def tell(session_id: str, *, due_only: bool = False) -> None:
-    """One line for what the session was awake since its last one, as far as its machine was seen alive. Nothing new: no line.
+    """One line for what the session was awake since its last one, as far as its machine was seen alive, and what it has used of models.
+    Nothing new: no line.
 
     The account's row is locked first and the session's after it, as a publication does.
     """
@@ -68,8 +70,10 @@ def tell(session_id: str, *, due_only: bool = False) -> None:
     total = row.awake_ms + _open_ms(row)
     awake, estimated = total - row.told_ms, row.estimated_ms - row.told_estimated_ms
     SessionUsage.objects.filter(session_id=session_id).update(told_ms=total, told_estimated_ms=row.estimated_ms, told_at=Now())
+    used = steps.tell_model_use.call(session_id)
+    if awake > 0 or used != ModelUse():
+        _write_line(account_id, row, awake, estimated, used)
     if awake > 0:
-        _write_line(account_id, row, awake, estimated)
         sums.update(awake_ms=F("awake_ms") + awake, estimated_ms=F("estimated_ms") + estimated, told_at=Now())
 
 
@@ -80,13 +84,16 @@ def _open_ms(row: SessionUsage) -> int:
     return max(0, (row.proved_at - row.awake_since) // timedelta(milliseconds=1))
 
 
-def _write_line(account_id: str, row: SessionUsage, awake: int, estimated: int) -> None:
+def _write_line(account_id: str, row: SessionUsage, awake: int, estimated: int, used: ModelUse) -> None:
+    """Tokens and money of calls of which they are known; the counts of the others stand beside them."""
     facts = {
         "awake_ms": awake,
         "estimated_ms": estimated,
         "awake_standing": Standing.ESTIMATED if estimated else Standing.ACTUAL,
-        "tokens": None,
-        "tokens_standing": Standing.UNAVAILABLE,
+        "tokens": used.tokens,
+        "tokens_standing": Standing.ESTIMATED if used.unknown_calls else Standing.ACTUAL,
+        "unknown_calls": used.unknown_calls,
+        "microusd": None if used.unpriced_calls else used.microusd,
         "since": row.told_at.isoformat() if row.told_at else None,
     }
     record.write(RecordKind.USAGE, "usage.awake", account_id=account_id, session_id=row.session_id, actor=ACTOR, facts=facts)

@@ -23,6 +23,7 @@ RETENTION = {
     "checkpoint_content": "erased",
     "history": "erased, but for the event that tells of the deletion",
     "commands_and_outputs": "erased",
+    "model_calls": "erased, but for their sums",
     "name_and_policies": "erased",
     "tombstone": "kept: the session's id, its parent's id, its states and times",
     "service_record": "kept under its own retention, without content",

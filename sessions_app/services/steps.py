@@ -4,7 +4,7 @@ An app registers its step in its `AppConfig.ready`. A *slot* has exactly one pro
 registration. A slot that nobody filled is a fault of the installation and says so by name.
 """
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Generic, Protocol, TypeVar
@@ -96,6 +96,7 @@ class SavedPoint:
     content_digest: str
     source_epoch: int
     event_watermark: int  # the last event that lies before it
+    watermarks: Mapping[str, int]  # of other apps, by name (steps.watermarks); empty where none were drawn
     begun_at: datetime  # it holds all that had ended by then
     published_at: datetime
     reason: str
@@ -114,6 +115,69 @@ class LaterWork:
     kind: str  # checkpoint, command, machine, history
     id: str
     facts: Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class BoundKey:
+    """A provider's key that a session's model calls go out with. Not `usable`: it is disabled, so nothing goes out with it."""
+
+    provider: str
+    key_id: str
+    label: str  # its alias, or its last characters
+    usable: bool
+
+
+@dataclass(frozen=True)
+class Steer:
+    """A text for one session's next model call, sealed under its account's key."""
+
+    sealed: bytes
+    sha256: str
+
+
+class Forked(Protocol):
+    def __call__(self, parent: Session, child: Session, *, point: SavedPoint | None, steer: Steer | None) -> None:
+        """What else of its parent a child gets, with the parent's checkpoint that it begins with. In the commit that makes it."""
+
+
+@dataclass(frozen=True)
+class ModelUse:
+    """Model calls of one session or account. `tokens` and `microusd` are sums of what is known; the counts say what they are without."""
+
+    tokens: int = 0
+    microusd: int = 0
+    billed_calls: int = 0
+    unknown_calls: int = 0  # billed, perhaps; how much is not known
+    unpriced_calls: int = 0
+    replayed_calls: int | None = None  # served from the record, not billed; None: not counted here
+    replayed_tokens: int | None = None
+
+
+@dataclass(frozen=True)
+class ModelLine:
+    """Model calls of a session to one model by one key. A sum of which a part is not known is None."""
+
+    provider: str
+    model: str
+    key_id: str
+    billed: bool
+    calls: int
+    input_tokens: int | None
+    output_tokens: int | None
+    tokens: int | None
+    microusd: int | None
+    price_version: str
+    observed_at: datetime
+
+
+@dataclass(frozen=True)
+class ModelBook:
+    """What a session's use of models is told with: its lines, its limit in money, the version of the prices."""
+
+    use: ModelUse
+    lines: list[ModelLine]
+    limit_microusd: int | None
+    price_version: str
 
 
 class Slot(Generic[F]):
@@ -163,6 +227,28 @@ saved_point: Slot[FindSavedPoint] = Slot("saved_point")
 later_work: Chain[Callable[[Session, SavedPoint], list[LaterWork]]] = Chain("later_work")
 #: Before a session's saved work continues: history and recorded calls agree with the checkpoint, or RecoveryRequired is raised.
 reconcile: Chain[Callable[[Session, str], None]] = Chain("reconcile")
+#: Right before a machine is stopped for a save: where each app's own order of things is now, by name. Kept with the checkpoint.
+watermarks: Chain[Callable[[str], Mapping[str, int]]] = Chain("watermarks")
+#: A session's epoch has begun, to go on from that checkpoint of it, and no machine of it runs yet. In the commit that begins it.
+epoch_begins: Chain[Callable[[Session, str], None]] = Chain("epoch_begins")
+#: A child of a fork was made.
+forked: Chain[Forked] = Chain("forked")
+#: The provider keys that sessions are bound to, by session id; a session without any may be left out.
+bound_keys: Slot[Callable[[Iterable[str]], Mapping[str, list[BoundKey]]]] = Slot("bound_keys")
+#: Whether an account, by its id, has an enabled key of a provider.
+has_key: Slot[Callable[[str, str], bool]] = Slot("has_key")
+model_use: Slot[Callable[[Session], ModelUse]] = Slot("model_use")
+model_book: Slot[Callable[[Session], ModelBook]] = Slot("model_book")
+account_model_use: Slot[Callable[[Account], ModelUse]] = Slot("account_model_use")
+#: What a session, by its id, has used of models since this was last called, for the service record. In the commit that writes it.
+tell_model_use: Slot[Callable[[str], ModelUse]] = Slot("tell_model_use")
+#: The version of the prices that model calls are counted with.
+price_book: Slot[Callable[[], str]] = Slot("price_book")
+#: When an app saw a session used last, the present for what goes on; None if it never did.
+used_at: Chain[Callable[[Session], datetime | None]] = Chain("used_at")
+#: What other apps do in each turn of the policies' beat (seconds apart), and of housekeeping (a minute); returns how much it was.
+lifecycle_turns: Chain[Callable[[], int]] = Chain("lifecycle_turns")
+chores: Chain[Callable[[], int]] = Chain("chores")
 #: A session was deleted: each app erases what it holds of it alone. Must be safe to repeat.
 erase: Chain[Callable[[Session], dict[str, Any]]] = Chain("erase")
 #: An account is being erased for good, its sessions are deleted: each app erases what else it holds of it. Must be safe to repeat; returns
@@ -174,6 +260,19 @@ sign_receipt: Slot[Callable[[str, str, dict[str, Any]], None]] = Slot("sign_rece
 read_receipt: Slot[Callable[[str], dict[str, Any] | None]] = Slot("read_receipt")
 #: What an app holds of an account, as (type, row) for the export; rows are JSON values without secrets, made while they are sent.
 export_account: Chain[Callable[[Account], Iterator[tuple[str, dict[str, Any]]]]] = Chain("export_account")
+
+
+class Sealer(Protocol):
+    """What seals and opens values of one account, without asking anybody: for paths on which every millisecond counts."""
+
+    def seal(self, plain: bytes) -> bytes: ...
+
+    def unseal(self, sealed: bytes) -> bytes:
+        """Raises IntegrityFailed."""
+
+
+#: The account's sealer; it gets its key if it has none yet. Whoever keeps one lets it go within a minute, for keys are destroyed.
+sealer: Slot[Callable[[str], Sealer]] = Slot("sealer")
 #: Sealed under the account's own key, and back: what is destroyed with that key cannot be read again by anybody.
 seal: Slot[Callable[[str, bytes], bytes]] = Slot("seal")
 unseal: Slot[Callable[[str, bytes], bytes]] = Slot("unseal")

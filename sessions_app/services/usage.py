@@ -7,11 +7,11 @@ from django.db import connection
 
 from sessions_app.models import Account, AccountUsage, Session, SessionUsage
 from sessions_app.services import steps
+from sessions_app.services.steps import ModelUse
 from sessions_app.states import Standing
 
 #: A machine that was not seen alive for longer counts only until it was.
 FRESH = timedelta(minutes=3)
-_NO_MODEL = "Model calls do not go through this service yet, so their tokens are not known."
 
 
 @dataclass(frozen=True)
@@ -34,24 +34,30 @@ class Usage:
     model: Figure
 
 
-MODEL = Figure(None, "tokens", Standing.UNAVAILABLE, None, _NO_MODEL)
-
-
 def of_session(session: Session) -> Usage:
-    """Up to now. Two queries for one session, whatever it has: its clock, and the sums of its checkpoints."""
+    """Up to now. Three queries for one session, whatever it has: its clock, the sums of its checkpoints, those of its model calls."""
     now = _database_now()
-    return Usage(_awake(session, now), _stored(session, now), MODEL)
+    return Usage(_awake(session, now), _stored(session, now), of_models(steps.model_use.call(session), now))
+
+
+def of_models(used: ModelUse, now: datetime) -> Figure:
+    """Billed tokens. What some calls used is not known where their gateway or provider went away: then it is at least so much."""
+    if used.unknown_calls:
+        note = f"At least: what {used.unknown_calls} of {used.billed_calls} calls used is not known."
+        return Figure(used.tokens, "tokens", Standing.ESTIMATED, now, note)
+    return Figure(used.tokens, "tokens", Standing.ACTUAL, now)
 
 
 def of_account(account: Account) -> Usage:
     """Awake time as of the last hourly roll-up, deleted sessions included; stored bytes as they were last measured or added to."""
     now = _database_now()
+    models = of_models(steps.account_model_use.call(account), now)
     row = AccountUsage.objects.filter(account=account).first()
     if row is None:
-        return Usage(Figure(0, "seconds", Standing.ACTUAL, now), Figure(0, "bytes", Standing.ACTUAL, now), MODEL)
+        return Usage(Figure(0, "seconds", Standing.ACTUAL, now), Figure(0, "bytes", Standing.ACTUAL, now), models)
     standing = Standing.ESTIMATED if row.estimated_ms else Standing.ACTUAL
     runtime = Figure(row.awake_ms // 1000, "seconds", standing, row.told_at, "As of the last hourly roll-up.")
-    return Usage(runtime, _account_storage(row), MODEL)
+    return Usage(runtime, _account_storage(row), models)
 
 
 def _account_storage(row: AccountUsage) -> Figure:

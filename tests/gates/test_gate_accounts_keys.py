@@ -23,8 +23,6 @@ __all__ = ["doorbells", "owner"]
 AT_ONCE = 4
 #: A POST that has no effect which could be had twice: it reads, or what it ends is the token that asks.
 NO_EFFECT = frozenset({"preflight", "token-revoke"})
-#: Refused here whatever is asked, so that there is no effect: why.
-REFUSED = {"session-bindings": "there are no provider keys in this version"}
 POSTS = [route for route in routes() if route.method == "POST" and route.name not in PUBLIC | NO_EFFECT]
 STATES = {"session-provision": None, "session-restore": SessionState.PARKED}
 #: Routes that execute a plan, which is then made for them.
@@ -51,8 +49,6 @@ def faults(route: Route) -> list[str]:
     before, key = counts(), new_key()
     first = ask(caller(asker), request, key=key)
     effect, after = difference(before), counts()
-    if route.name in REFUSED:
-        return [] if first.status_code >= 400 and not effect else [f"{label(route)} {first.status_code} is not refused any more"]
     if first.status_code >= 300:
         return [f"{label(route)} {first.status_code} has no effect here: {first.content[:200]!r}"]
     second = ask(caller(asker), request, key=key)
@@ -86,7 +82,7 @@ def difference(before: dict[str, int]) -> dict[str, int]:
 @pytest.mark.django_db(transaction=True)
 @pytest.mark.gate("accounts", "every POST has one effect under one key, doubled or at the same time")
 def test_every_post_has_one_effect_under_one_key(owner: Tenant, evidence: dict[str, Any]) -> None:
-    evidence |= {"routes": len(POSTS), "refused_here": sorted(REFUSED), "at_once": AT_ONCE}
+    evidence |= {"routes": len(POSTS), "at_once": AT_ONCE}
     assert [fault for route in POSTS for fault in faults(route)] == []
 
 

@@ -24,7 +24,7 @@ CLOSED = [route for route in ROUTES if route.name not in PUBLIC]
 #: A mutation's method and no mutation: what a reader may do with a POST.
 READERS_POSTS = frozenset({"preflight", "retention-preview", "session-retention-preview", "token-revoke"})
 #: Changes that end the account or are about who may enter it: never an operator's, whatever the route says that it needs.
-MANAGERS_ROUTES = ("api/v2/account", "api/v2/members", "api/v2/tokens", "api/v2/webhooks")
+MANAGERS_ROUTES = ("api/v2/account", "api/v2/members", "api/v2/tokens", "api/v2/webhooks", "api/v2/keys")
 #: Routes whose owner is told that there is no such record all the same, and of what.
 OWNERS_MISSES = {"members": "the user of that name"}
 #: A plan that is not looked at, for nothing expires by it: it opens nothing, and the request is about the caller's own account.

@@ -18,6 +18,10 @@ import numpy.typing as npt
 PAGE_BYTES = 4096
 
 
+def nothing() -> None:
+    """Nothing is to be done."""
+
+
 def never() -> bool:
     """The answer of a caller who does not cancel."""
     return False
@@ -165,8 +169,9 @@ class Machine(Protocol):
         never started twice.
         """
 
-    def capture(self, staging: Path, *, continue_after: bool = True) -> Capture:
-        """Prerequisites: running or paused; `staging` is an empty directory.
+    def capture(self, staging: Path, *, continue_after: bool = True, at_stop: Callable[[], None] = nothing) -> Capture:
+        """Prerequisites: running or paused; `staging` is an empty directory. `at_stop` is called right before the machine is stopped, when
+        all that takes time has been prepared; what it raises fails the capture and is raised.
 
         On success: the moment lies in `staging` and in frozen overlays; the machine runs again iff `continue_after`.
         On failure: the machine runs as before (whatever step failed), nothing is left in `staging`; `capture_failed`, `no_space`, or

@@ -15,7 +15,7 @@ from checkpoints_app.services import checkpoint as checkpoints
 from checkpoints_app.services import fork as shares
 from sessions_app.errors import ServiceError
 from sessions_app.models import Operation, Session
-from sessions_app.services import dispatch, event, fork, operation, steps
+from sessions_app.services import dispatch, event, fork, operation, steering, steps
 from sessions_app.services import lease as leases
 from sessions_app.services.database import give_back_connection
 from sessions_app.services.operation import Asked
@@ -58,8 +58,17 @@ def _create(work: Work, checkpoint: Checkpoint) -> None:
         reconcile(session, checkpoint.id)
     facts = {"checkpoint_id": checkpoint.id, "parent_events": checkpoint.event_watermark}
     with work.fenced():
+        point = steps.saved_point.call(session, checkpoint.id)
         children = [
-            fork.create_child(session, fork.child_id(work.operation.id, number), source=work.source, facts=facts) for number in range(count)
+            fork.create_child(
+                session,
+                fork.child_id(work.operation.id, number),
+                source=work.source,
+                facts=facts,
+                point=point,
+                steer=steering.unpacked(work.operation.parameters, number),
+            )
+            for number in range(count)
         ]
         for child, row in zip(children, shares.share(checkpoint, children), strict=True):
             resume = {"checkpoint_id": row.id}

@@ -1,15 +1,17 @@
-"""Why a session is parked: its owner asked, or its policy did."""
+"""Why a session is parked: its owner asked, its policy did, or its budget is spent."""
 
 from sessions_app.models import Operation, Session
 from sessions_app.services import idle_policy
+from sessions_app.services.lifecycle import BUDGET, POLICY
 from sessions_app.states import OperationKind
 
 REQUESTED = "requested"
+_REASONS = {POLICY: idle_policy.REASON, BUDGET: "funds_interlock"}
 
 
 def park_reason(save: Operation) -> str:
     """Of a save with `stop`."""
-    return idle_policy.REASON if save.parameters.get("by") == "policy" else REQUESTED
+    return _REASONS.get(save.parameters.get("by", ""), REQUESTED)
 
 
 def reason_of_last_stop(session: Session) -> str:

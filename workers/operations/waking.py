@@ -7,6 +7,7 @@ import logging
 from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from time import perf_counter
 from typing import Any
@@ -19,7 +20,9 @@ from checkpoints_app.services import pin as pins
 from checkpoints_app.services import verify
 from checkpoints_app.store import BackendError
 from sessions_app.errors import IntegrityFailed, StackIncompatible, StartFailed
+from sessions_app.models import Session
 from sessions_app.services import session as sessions
+from sessions_app.services import steps
 from sessions_app.states import ResumeMode, SessionState
 from workers import crash
 from workers.host import machines
@@ -91,7 +94,7 @@ def _wake(way: Waking) -> None:
     with ExitStack() as stack:
         images = _assemble(work, checkpoint, stack)
         way.ready()
-        work.next_epoch(host_id=host_id(), pin_digest=checkpoint.pin_id)
+        work.next_epoch(partial(_begin_epoch, checkpoint), host_id=host_id(), pin_digest=checkpoint.pin_id)
         runtime = runtime_directory(work.session.id, work.session.epoch)
         machines_directory().mkdir(parents=True, exist_ok=True)
         try:
@@ -108,6 +111,11 @@ def _wake(way: Waking) -> None:
             raise
         touched.record(runtime, checkpoint.id)
         await_clock(work, clock)
+
+
+def _begin_epoch(checkpoint: Checkpoint, session: Session) -> None:
+    for begin in steps.epoch_begins:
+        begin(session, checkpoint.id)
 
 
 def _start(way: Waking, image: GuestImage, images: Assembled, runtime: Path) -> Callable[[], None]:

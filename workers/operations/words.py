@@ -3,7 +3,7 @@
 from typing import Any
 
 from sessions_app.models import Operation, Session
-from sessions_app.services import fork_plan
+from sessions_app.services import fork_plan, steps
 
 
 def session_words(session: Session) -> dict[str, Any]:
@@ -21,16 +21,18 @@ def fork_words(asked: Operation, children: list[tuple[Session, Operation]]) -> d
     plan_id = asked.parameters.get("plan_id")
     if plan_id is None:
         return [_child(child, resume) for child, resume in children]
-    return {"plan_id": plan_id, "children": [_planned_child(child, resume) for child, resume in children], "note": fork_plan.NOTE}
+    bound = steps.bound_keys.call([child.id for child, _ in children])
+    told = [_planned_child(child, resume, {key.provider: key.key_id for key in bound.get(child.id, [])}) for child, resume in children]
+    return {"plan_id": plan_id, "children": told, "note": fork_plan.NOTE}
 
 
 def _child(child: Session, resume: Operation) -> dict[str, Any]:
     return {"id": child.id, "parent": child.parent_id, "short_id": child.short_id, "state": child.runtime_state, **_resume(resume)}
 
 
-def _planned_child(child: Session, resume: Operation) -> dict[str, Any]:
+def _planned_child(child: Session, resume: Operation, keys: dict[str, str]) -> dict[str, Any]:
     named = {"session_id": child.id, "name": child.name or None, "runtime_state": child.runtime_state}
-    return {**named, "key_bindings": {}, "agents": [], **_resume(resume)}
+    return {**named, "key_bindings": keys, "agents": [], **_resume(resume)}
 
 
 def _resume(resume: Operation) -> dict[str, Any]:

@@ -1,6 +1,6 @@
 """What a handler is given: the operation, the lease that fences it, and how it may write."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -38,16 +38,17 @@ class Work:
             leases.require(self.lease)
             yield
 
-    def next_epoch(self, **changes: Any) -> None:
+    def next_epoch(self, then: Callable[[Session], None] = lambda _: None, **changes: Any) -> None:
         """Begin the session's next epoch, with other changes: what acts for an older one is refused from now on. Raises LeaseLost.
 
-        The session is read again within the commit: after it, it may already be another owner's.
+        The session is read again within the commit: after it, it may already be another owner's. `then` is done within it too.
         """
         with self.fenced():
             known = Session.objects.filter(id=self.session.id, epoch=self.session.epoch)
             if not known.update(epoch=F("epoch") + 1, **changes):
                 raise LeaseLost(self.operation.id)
             self.session.refresh_from_db()
+            then(self.session)
 
     def succeed(self, response: dict[str, Any] | list[dict[str, Any]], http_status: int = 200) -> None:
         leases.succeed(self.lease, response, http_status)

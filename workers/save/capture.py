@@ -19,6 +19,7 @@ from checkpoints_app.services import checkpoint as checkpoints
 from checkpoints_app.services import dedup, key, publish, storage
 from checkpoints_app.services.publish import Stored
 from checkpoints_app.store import CheckpointWriter, Manifest, PublishedPlan, SecretKey
+from sessions_app.services import steps
 from workers import crash
 from workers.cache import files as cache
 from workers.cache import store
@@ -52,7 +53,8 @@ def save(machine: Machine, checkpoint: Checkpoint, staging: Path, *, continue_af
     `continue_after` says.
     """
     line = read_note(machine.runtime)
-    capture = _over_cached(machine.capture(staging, continue_after=continue_after), str(line.get("lazy", "")))
+    taken = machine.capture(staging, continue_after=continue_after, at_stop=partial(_draw_watermarks, checkpoint))
+    capture = _over_cached(taken, str(line.get("lazy", "")))
     try:
         checkpoints.uploading(checkpoint, pause_seconds=capture.pause_seconds, written_bytes=len(capture.page_numbers) * PAGE_BYTES)
         check()
@@ -60,6 +62,11 @@ def save(machine: Machine, checkpoint: Checkpoint, staging: Path, *, continue_af
     except Exception:
         keep_short(machine, capture.overlays, published=None)
         raise
+
+
+def _draw_watermarks(checkpoint: Checkpoint) -> None:
+    """Right before the machine is stopped: while it stands still nobody waits for a database."""
+    checkpoint.watermarks = {name: number for draw in steps.watermarks for name, number in draw(checkpoint.session_id).items()}
 
 
 def _over_cached(capture: Capture, lazy: str) -> Capture:
@@ -185,7 +192,7 @@ def _facts(checkpoint: Checkpoint) -> dict[str, object]:
     return {
         "pin": checkpoint.pin_id,
         "pin_facts": checkpoint.pin.facts,
-        "watermarks": {"events": checkpoint.event_watermark},
+        "watermarks": {**checkpoint.watermarks, "events": checkpoint.event_watermark},
         "checkpoint": checkpoint.id,
         "session": session.id,
         "epoch": checkpoint.source_epoch,

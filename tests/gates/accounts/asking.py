@@ -82,6 +82,7 @@ def fill(route: Route, ids: Ids, session_id: str | None = None) -> Request:
     path = "/" + _PARAMETER.sub(lambda found: chosen[found[1]], route.pattern)
     text = "?" + "&".join(f"{name}={value}" for name, value in query.items()) if query else ""
     foreign = len([name for name in parameters if name != "session_id"]) + len(named) + sum(map(_names_a_record, queries))
+    foreign += isinstance(body, dict) and "keys" in body
     return Request(route, path + text, body, foreign + ("session_id" in parameters), foreign)
 
 
@@ -97,11 +98,13 @@ def ask(caller: Caller, request: Request, *, key: str | None = None) -> Any:
 
 def _facts(route: Route, ids: Ids, body: Mapping[str, Any]) -> dict[str, Any]:
     facts: dict[str, Any] = {"epoch": ids.epoch} if "epoch" in body else {}
+    if "keys" in body:
+        facts["keys"] = {"anthropic": ids.of("key_id", route)}
     if "confirm" in body:
         facts["confirm"] = ids.account_name
     if "plan_digest" in body:
         facts["plan_digest"] = ids.plan(route)[1]
-    if "expected_revision" in body and body["expected_revision"] and "session_id" in route.pattern:
+    if body.get("expected_revision") and "session_id" in route.pattern:
         facts["expected_revision"] = ids.revision
     return facts
 

@@ -10,7 +10,7 @@ from django.db import connection, transaction
 _DIGEST = (
     "SELECT '{table}', coalesce(md5(string_agg(r, chr(10) ORDER BY r)), '') FROM (SELECT t::text AS r FROM {table} t) AS s WHERE r ~ %s"
 )
-OURS = ("sessions_app", "checkpoints_app", "workers")
+OURS = ("sessions_app", "checkpoints_app", "gateway_app", "workers")
 
 
 def _tables() -> list[str]:

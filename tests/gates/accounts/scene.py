@@ -8,6 +8,8 @@ from typing import Any
 from django.db import transaction
 from django.db.models.functions import Now
 
+from gateway_app.models import KeyBinding, Steer
+from gateway_app.services import provider_key
 from sessions_app.models import ApiToken, Operation, Session, Workspace
 from sessions_app.roles import Role
 from sessions_app.services import event
@@ -31,6 +33,7 @@ def ids_of(owner: Tenant, mark: str, state: SessionState = SessionState.RUNNING,
         event.append(session.id, "test.happened", {"reason": mark}, source="test")
         hook = endpoint.create(owner.account, url=f"https://example.com/{mark}", types=[]).endpoint
         message = outbox.tell_test(hook)
+        key = provider_key.create(owner.account, provider="anthropic", secret=f"sk-secret-{mark}", alias=mark, actor="test")
     command = None if idle else Operation.objects.create(
         account=owner.account, session=session, kind=OperationKind.EXEC, state=OperationState.QUEUED, queue=f"io.{HOST}",
         idempotency_key=new_key(), parameters={"argv": [mark], "timeout_seconds": 1}, response={"stdout": mark},
@@ -38,6 +41,8 @@ def ids_of(owner: Tenant, mark: str, state: SessionState = SessionState.RUNNING,
     archive = Workspace.objects.create(
         account=owner.account, sha256="0" * 64, size=1, files=1, content_bytes=1, stored_bytes=0, expires_at=Now() + timedelta(days=1)
     )
+    KeyBinding.objects.create(session=session, provider="anthropic", key=key)
+    Steer.objects.create(session=session, sealed_text=b"sealed", text_sha256="0" * 64)
     session.refresh_from_db()
     return Ids(
         by_name={
@@ -47,17 +52,18 @@ def ids_of(owner: Tenant, mark: str, state: SessionState = SessionState.RUNNING,
             "webhook_id": hook.id,
             "message_id": message.id,
             "workspace_id": archive.id,
+            "key_id": key.id,
             "token_id": tokens.issue(owner.account, mark)[0].id,
             "member_id": member(owner.account, f"{mark}-{session.short_id}", Role.OPERATOR).id,
         },
-        plans=plans_of(owner, session) if plans else {},
+        plans=plans_of(owner, session, key.id) if plans else {},
         revision=session.revision,
         epoch=session.epoch,
         account_name=owner.account.name,
     )
 
 
-def plans_of(owner: Tenant, session: Session) -> dict[str, tuple[str, str | None]]:
+def plans_of(owner: Tenant, session: Session, key_id: str) -> dict[str, tuple[str, str | None]]:
     """By the route that executes it, a plan's id and digest."""
 
     def shown(path: str, **wanted: Any) -> dict[str, Any]:
@@ -72,6 +78,7 @@ def plans_of(owner: Tenant, session: Session) -> dict[str, tuple[str, str | None
     return {
         "session-fork-by-plan": (fork["id"], fork["plan_digest"]),
         "session-read": (shown(f"{of_session}/deletion-plan")["id"], None),
+        "key": (shown(f"/api/v2/keys/{key_id}/deletion-plan")["id"], None),
         "account-deletion": (shown("/api/v2/account/deletion-plan")["id"], None),
         **{name: (found["plan_id"], found["plan_digest"]) for name, found in keeping.items()},
     }

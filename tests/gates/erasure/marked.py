@@ -15,6 +15,18 @@ from django.db.models.functions import Now
 
 from checkpoints_app.services import storage
 from checkpoints_app.store import Kind, account_prefix, object_key
+from gateway_app.models import (
+    AccountBudget,
+    Call,
+    CallPiece,
+    EgressPolicy,
+    KeyBinding,
+    ProviderKey,
+    SessionBudget,
+    Steer,
+    UsageEntry,
+    WindowEntry,
+)
 from sessions_app.models import Account, ApiToken, Membership, Session, WebhookEndpoint, Workspace, WorkspacePart
 from sessions_app.services import idle_policy, plan, steps
 from sessions_app.services import session as sessions
@@ -62,8 +74,26 @@ def plant(world: World) -> Session:
         expires_at=Now() + timedelta(days=1),
     )
     WorkspacePart.objects.create(workspace_id="ws_planted", number=0, sealed=MARK.encode())
+    plant_calls(session)
     storage.backend().put_if_absent(object_key(account.id, Kind.PACK, "f" * 64), [MARK.encode()])  # of a save that was killed
     return session
+
+
+def plant_calls(session: Session) -> None:
+    """All that the gateway keeps of a session; what it keeps sealed bears the mark open, so that it is found if it stays."""
+    account: Account = session.account
+    of_session: dict[str, Any] = {"session": session}
+    made = ProviderKey.objects.create(account=account, provider="anthropic", alias=MARK, last4="7f3a", secret=MARK.encode())
+    KeyBinding.objects.create(**of_session, provider="anthropic", key=made)
+    call = Call.objects.create(account=account, **of_session, epoch=1, started=1, provider="anthropic", model=MARK, headers=[["id", MARK]])
+    CallPiece.objects.create(call=call, section="request", number=0, start=0, sealed=MARK.encode())
+    bill: dict[str, Any] = {"epoch": 1, "call": call, "served": "upstream", "billed": True, "model": MARK}
+    UsageEntry.objects.create(account=account, **of_session, **bill)
+    WindowEntry.objects.create(**of_session, epoch=9, call=call, why="lost", order=1, open_until=Now(), consumed_by=MARK)
+    Steer.objects.create(**of_session, sealed_text=MARK.encode())
+    EgressPolicy.objects.create(**of_session, rules=[{"host": f"{MARK}.example.com", "ports": [443]}])
+    SessionBudget.objects.update_or_create(**of_session)
+    AccountBudget.objects.update_or_create(account=account)
 
 
 def rows_with(text: str) -> dict[str, int]:

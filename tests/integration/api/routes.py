@@ -50,6 +50,13 @@ BODIES: dict[str, Any] = {
     "preflight": {},
     "session-provision": {"expected_revision": 1},
     "session-bindings": {"keys": {"anthropic": "vlt_1"}, "expected_revision": 1},
+    "session-budget": {"tokens": 5000, "usd": "12.50", "expected_revision": 1},
+    "session-steers": {"text": "Go left."},
+    "session-egress": {"mode": "allow_list", "rules": [{"host": "example.com", "ports": [443]}], "expected_revision": 0},
+    "account-budget": {"tokens": 5000, "usd": None, "expected_revision": 0},
+    "keys": {"provider": "anthropic", "secret": "sk-of-a-test-0042", "alias": "a-name"},
+    "key": {"enabled": False, "expected_revision": 1},
+    "key-deletion-plan": {},
 }
 QUERIES = {"session-file-content": "?path=file", "session-file-download": "?path=file"}
 PUBLIC = frozenset({"capabilities-public", "device-code", "device-token", "receipt"})

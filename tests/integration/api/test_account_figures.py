@@ -32,7 +32,7 @@ def test_usage_is_told_with_its_standing(api: Caller, owner: Tenant) -> None:
     stored.added(owner.account.id, 1000)
     told = api("GET", "/api/v2/account/usage").json()["data"]
     assert (told["storage"]["value"], told["storage"]["standing"]) == (1000, "estimated")
-    assert (told["model"]["value"], told["model"]["standing"], told["model"]["observed_at"]) == (None, "unavailable", None)
+    assert (told["model"]["value"], told["model"]["standing"]) == (0, "actual")
     assert told["runtime"]["unit"] == "seconds"
 
 

@@ -15,6 +15,7 @@ from django.urls import reverse
 
 from checkpoints_app.models import Checkpoint, ErasureReceipt, Manifest, OrphanObject, Pack, Sweep
 from checkpoints_app.services import pin as pins
+from gateway_app.models import AccountBudget, Call, ProviderKey, SessionBudget, UsageEntry
 from sessions_app.admin.paging import MOST_ROWS
 from sessions_app.models import (
     Account,
@@ -38,7 +39,7 @@ from tests.support.fleet import Tenant, boot_asked, checkpoint_row, session_row
 from workers.models import Host, HostPin
 
 MOST_QUERIES = 8
-OURS = [model for model in admin.site._registry if model._meta.app_label in ("sessions_app", "checkpoints_app", "workers")]
+OURS = [model for model in admin.site._registry if model._meta.app_label in ("sessions_app", "checkpoints_app", "gateway_app", "workers")]
 
 
 @pytest.fixture
@@ -68,6 +69,11 @@ def _more(owner: Tenant, number: int) -> None:
     DeviceGrant.objects.create(account=owner.account, user=user, expires_at=Now(), **digests)
     RetentionPolicy.objects.create(account=owner.account, session=session)
     hook = WebhookEndpoint.objects.create(account=owner.account, url="https://example.com", secret=b"secret hook")
+    ProviderKey.objects.create(account=owner.account, provider="openai", last4="0042", secret=b"secret key")
+    call = Call.objects.create(account=owner.account, session=session, epoch=1, started=number, provider="openai", headers=["secret head"])
+    UsageEntry.objects.create(account=owner.account, session=session, epoch=1, call=call, served="upstream", billed=True)
+    SessionBudget.objects.create(session=session)
+    AccountBudget.objects.get_or_create(account=owner.account)
     WebhookDelivery.objects.create(id=f"msg_{number}", endpoint=hook, event_type="session.created", body="secret body")
 
 
@@ -88,7 +94,8 @@ def test_every_kind_of_row_is_there() -> None:
     of_sessions = {"Account", "ApiToken", "Session", "Operation", "SessionEvent", "SavePolicy", "IdlePolicy", "ServiceRecord"}
     of_accounts = {"AccountDeletion", "AccountQuota", "Membership", "DeviceGrant", "RetentionPolicy", "WebhookEndpoint", "WebhookDelivery"}
     of_the_store = {"Image", "Pin", "Checkpoint", "Pack", "Manifest", "OrphanObject", "ErasureReceipt", "Sweep"}
-    assert names == of_sessions | of_accounts | of_the_store | {"Host"}
+    of_the_gateway = {"ProviderKey", "Call", "UsageEntry", "SessionBudget", "AccountBudget"}
+    assert names == of_sessions | of_accounts | of_the_store | of_the_gateway | {"Host"}
 
 
 def test_lists_search_and_pages_of_rows_open_and_show_no_secret(rows: Tenant, admin_client: Client) -> None:
@@ -98,7 +105,7 @@ def test_lists_search_and_pages_of_rows_open_and_show_no_secret(rows: Tenant, ad
         assert page.status_code == 200, model
         assert rows.token.digest not in page.content.decode()
         assert rows.plain not in page.content.decode()
-        assert not re.search("secret (?:device|user|hook|body|receipt)", page.content.decode()), model
+        assert not re.search("secret (?:device|user|hook|body|receipt|key|head)", page.content.decode()), model
 
 
 def test_rows_are_neither_added_nor_changed_nor_deleted(rows: Tenant, admin_client: Client) -> None:

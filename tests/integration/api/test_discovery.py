@@ -15,9 +15,6 @@ from tests.support.api import Caller, error_of
 from tests.support.fleet import Tenant, session_row
 from workers.models import Host
 
-#: Served so that they refuse by name what this version does not have.
-REFUSED = frozenset({"session-bindings"})
-
 
 def test_the_capability_document_has_the_contracts_fields(api: Caller) -> None:
     data = api("GET", "/api/capabilities").json()["data"]
@@ -32,7 +29,7 @@ def test_rows_say_what_is_there_and_why_the_rest_is_not(api: Caller) -> None:
     rows = api("GET", "/api/capabilities").json()["data"]["capabilities"]
     assert len({row["id"] for row in rows}) == len(rows)
     assert all((row["availability"] == "available") == (row["unavailable_reason"] is None) for row in rows)
-    assert {row["id"]: row["availability"] for row in rows}["session.meter"] == "degraded"
+    assert {row["id"]: row["availability"] for row in rows}["session.egress"] == "degraded"
     assert {"operations.idempotent", "session.list", "checkpoints.save"} <= {
         row["id"] for row in rows if row["availability"] == "available"
     }
@@ -41,7 +38,7 @@ def test_rows_say_what_is_there_and_why_the_rest_is_not(api: Caller) -> None:
 def test_every_row_that_is_there_names_its_routes_and_every_route_is_in_a_row() -> None:
     served = {route.name for route in routes()}
     named = {name for row in ROWS for name in row.routes}
-    assert named - REFUSED == served - REFUSED
+    assert named == served
     assert all(row.routes for row in ROWS if row.availability in ("available", "degraded"))
 
 
@@ -50,7 +47,7 @@ def test_what_is_not_there_is_refused_as_its_row_says(api: Caller, owner: Tenant
     assert row.availability == "unavailable"
     assert row.refusal is not None
     method, path, code = row.refusal
-    body = {"agent.workspace": {"mode": "agent"}, "session.bindings": {"keys": {"anthropic": "vlt_1"}, "expected_revision": 1}}.get(row.id)
+    body = {"agent.workspace": {"mode": "agent"}}.get(row.id)
     refused = api(method, path.format(session=session_row(owner.account).id), body)
     assert (400 <= refused.status_code < 500, error_of(refused)["code"]) == (True, code)
 
@@ -92,7 +89,7 @@ def test_every_route_is_described_with_its_answers_and_errors(description: dict[
         described = description["paths"][route.described_as][route.method.lower()]
         assert described["summary"]
         assert described["tags"]
-        assert {"101", "200", "201"} & set(described["responses"]) or route.name in REFUSED
+        assert {"101", "200", "201"} & set(described["responses"])
         if route.name not in PUBLIC:
             assert "401" in described["responses"], route
             assert described["security"] == [{"bearer": []}]

@@ -5,8 +5,9 @@ from urllib.parse import quote
 import pytest
 
 from sessions_app.models import Operation, Session
+from sessions_app.services import steering, steps
 from sessions_app.states import SessionState
-from tests.support.api import Caller, error_of, new_key
+from tests.support.api import Caller, new_key
 from tests.support.fleet import Tenant, checkpoint_row, session_row
 from tests.support.worker import work
 
@@ -51,13 +52,17 @@ def test_any_other_number_than_one_to_eight_is_refused(api: Caller, owner: Tenan
     assert not Operation.objects.exists()
 
 
-def test_steers_are_refused_by_a_name_of_their_own_and_never_dropped(api: Caller, owner: Tenant) -> None:
+def test_steers_are_kept_sealed_until_the_children_are_there(api: Caller, owner: Tenant) -> None:
     session = session_row(owner.account)
-    refused = api("POST", _path(session, "?n=1&steers=" + quote('["go left"]')))
-    assert (refused.status_code, error_of(refused)["code"]) == (409, "ks_steers_not_served")
-    assert api("POST", _path(session, "?n=1&steers=" + quote("go left"))).status_code == 400
+    for wrong in ("go left", '["one", "two"]', "[1]", '[" "]'):
+        assert api("POST", _path(session, "?n=3&steers=" + quote(wrong))).status_code == 400
     assert not Operation.objects.exists()
-    assert api("POST", _path(session, "?n=1&steers=" + quote("[]"))).status_code == 202
+    assert api("POST", _path(session, "?n=1&steers=" + quote('["go left"]'))).status_code == 202
+    asked = Operation.objects.get()
+    steer = steering.unpacked(asked.parameters, 0)
+    assert steer is not None
+    assert steps.unseal.call(owner.account.id, steer.sealed) == b"go left"
+    assert "go left" not in str(Operation.objects.values())
 
 
 def test_a_session_without_a_checkpoint_that_does_not_run_has_nothing_to_fork(api: Caller, owner: Tenant) -> None:

@@ -75,5 +75,5 @@ def test_a_broker_that_is_away_is_a_warning_for_what_is_asked_is_kept(api: Calle
 def test_what_cannot_be_judged_is_told_and_never_green(api: Caller, broker: dict[str, bool]) -> None:
     found = _asked(api, image="no-such", provider="anthropic", check_command="true", ladder=["small", "large"])
     told = {line.partition(":")[0] for line in found["not_checked"]}
-    assert told == {"host", "workspace_bytes", "workspace_files", "credit", "provider", "check_command", "ladder"}
+    assert told == {"host", "workspace_bytes", "workspace_files", "credit", "check_command", "ladder"}
     assert not told & set(found["by_name"])

@@ -110,12 +110,6 @@ def test_a_session_is_renamed_against_its_revision_and_asking_again_changes_noth
     assert api("PATCH", f"{PATH}/{session.id}", {"name": "1st", "expected_revision": 2}).status_code == 400
 
 
-def test_keys_are_not_bound_for_there_are_none_and_the_refusal_says_so(api: Caller, owner: Tenant) -> None:
-    session = session_row(owner.account)
-    refused = api("POST", f"{PATH}/{session.id}/bindings", {"keys": {"anthropic": "vlt_1"}, "expected_revision": 1})
-    assert (refused.status_code, error_of(refused)["code"]) == (409, "ks_keys_not_served")
-
-
 def test_a_list_is_of_records_or_of_the_fleets_machines(api: Caller, owner: Tenant) -> None:
     session = session_row(owner.account, SessionState.PARKED, park_reason="requested")
     (record,) = api("GET", PATH).json()["data"]["items"]

@@ -14,7 +14,7 @@ from tests.support.fleet import Tenant, session_row
 
 ENTRY = {
     "kind", "quantity", "unit", "provider", "model", "key_source", "calls", "input_tokens", "output_tokens", "tokens", "source",
-    "reserved_live_tokens", "microusd", "currency", "price_source_version", "standing", "observed_at", "note",
+    "reserved_live_tokens", "billed", "microusd", "currency", "price_source_version", "standing", "observed_at", "note",
 }  # fmt: skip
 
 
@@ -62,13 +62,5 @@ def test_usage_tells_each_kind_with_its_standing_and_null_for_what_is_not_known(
     assert [entry["kind"] for entry in data["entries"]] == ["model", "runtime", "storage"]
     assert all(set(entry) == ENTRY and entry["microusd"] is None for entry in data["entries"])
     model = data["entries"][0]
-    assert (model["standing"], model["tokens"], model["calls"], model["quantity"]) == ("unavailable", None, None, None)
-    assert data["rate_book_version"] is None
-    assert data["limits"] == {"token_cap": None, "model_admission_limit_microusd": None, "admission_policy": "not_enforced"}
-
-
-def test_a_meter_says_null_for_what_no_gateway_has_counted(api: Caller, owner: Tenant) -> None:
-    session = session_row(owner.account)
-    assert api("GET", f"/api/sessions/{session.short_id}/meter").json() == {
-        "session": session.id, "spent": None, "budget": 1000, "billed_calls": None, "key_sources": [],
-    }  # fmt: skip
+    assert (model["standing"], model["tokens"], model["calls"], model["quantity"]) == ("actual", 0, 0, 0)
+    assert data["limits"] == {"token_cap": 1000, "model_admission_limit_microusd": None, "admission_policy": "before_each_call"}

@@ -7,6 +7,7 @@ soon even if nobody reseeds them, and a test would not see what is missing.
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 from unittest.mock import patch
 
 import pytest
@@ -63,7 +64,7 @@ def resume(driver: QemuDriver, tiny_image: GuestImage, machine: Machine, home: P
         resumed.kill()
 
 
-def taken(machine: Machine, tmp_path: Path, **options: bool):
+def taken(machine: Machine, tmp_path: Path, **options: Any):
     staging = tmp_path / "staging"
     staging.mkdir()
     return machine.capture(staging, **options)

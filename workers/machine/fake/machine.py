@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from workers.machine.driver import Capture, Ending, ExecResult, GuestIdentity, MachineError, MachineState, MachineStatus, never
+from workers.machine.driver import Capture, Ending, ExecResult, GuestIdentity, MachineError, MachineState, MachineStatus, never, nothing
 from workers.machine.fake.capture import capture
 from workers.machine.fake.faults import FakeFaults
 from workers.machine.fake.guest import ENDED, TIMED_OUT
@@ -100,12 +100,12 @@ class FakeMachine:
             over.set()
             thread.join()
 
-    def capture(self, staging: Path, *, continue_after: bool = True) -> Capture:
+    def capture(self, staging: Path, *, continue_after: bool = True, at_stop: Callable[[], None] = nothing) -> Capture:
         if self._process is None or not alive.is_held(self.runtime):
             raise MachineError("machine_dead", "Nothing was saved: the machine's process is gone.")
         return capture(
             self.runtime, self._process.pid, Path(self._record["memory"]), self._record["memory_inode"], self._record["memory_bytes"],
-            staging, continue_after, self._faults,
+            staging, continue_after, self._faults, at_stop,
         )  # fmt: skip
 
     def flatten(self, overlays: Sequence[Path]) -> bool:

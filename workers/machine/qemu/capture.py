@@ -11,7 +11,7 @@ A failure sets the machine going again. A snapshot that was taken before it stay
 import errno
 import shutil
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -20,7 +20,7 @@ import numpy as np
 import numpy.typing as npt
 
 from workers import crash
-from workers.machine.driver import Capture, MachineError
+from workers.machine.driver import Capture, MachineError, nothing
 from workers.machine.qemu.argv import INSPECTION_SOCKET, OPERATIONS_SOCKET
 from workers.machine.qemu.capture_memory import Subject, WrittenMemory, open_memory
 from workers.machine.qemu.descriptors import receiving
@@ -54,7 +54,9 @@ class _Clock:
             self.parts[name] = time.perf_counter() - began
 
 
-def capture(subject: Subject, staging: Path, continue_after: bool, *, hold_programs: bool = False) -> Capture:
+def capture(
+    subject: Subject, staging: Path, continue_after: bool, at_stop: Callable[[], None] = nothing, *, hold_programs: bool = False
+) -> Capture:
     """The contract's `capture`. What it wrote into `staging` is removed again if it fails.
 
     `hold_programs`: the guest's programs stand still from before the stopped window until they are greeted, or go on after it.
@@ -64,7 +66,7 @@ def capture(subject: Subject, staging: Path, continue_after: bool, *, hold_progr
     clock = _Clock()
     try:
         with Monitor(subject.runtime, OPERATIONS_SOCKET) as monitor:
-            overlays, pages = _capture(monitor, subject, staging, continue_after, clock, hold_programs)
+            overlays, pages = _capture(monitor, subject, staging, continue_after, at_stop, clock, hold_programs)
         _require_bounded(staging / DEVICES_NAME)
     except (MonitorError, MonitorSilent, OSError, MachineError) as error:
         for name in (PAGES_NAME, DEVICES_NAME):
@@ -89,7 +91,7 @@ def _require_bounded(devices: Path) -> None:
 
 
 def _capture(
-    monitor: Monitor, subject: Subject, staging: Path, continue_after: bool, clock: _Clock, hold_programs: bool
+    monitor: Monitor, subject: Subject, staging: Path, continue_after: bool, at_stop: Callable[[], None], clock: _Clock, hold_programs: bool
 ) -> tuple[list[Path], npt.NDArray[np.int64]]:
     """(frozen overlays, written pages)"""
     was_running = monitor.status() == "running"
@@ -106,6 +108,7 @@ def _capture(
             guest = stack.enter_context(still(monitor, subject.runtime, time.monotonic() + QUIET_SECONDS, guest_runs=was_running))
             if hold_programs:
                 stack.enter_context(held_still(monitor, subject.runtime, guest))
+            at_stop()
             pages = _stopped_window(monitor, memory, following, devices, clock)
             with clock.part("continue"):
                 if continue_after:

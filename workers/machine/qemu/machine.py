@@ -6,7 +6,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
-from workers.machine.driver import Capture, Ending, ExecResult, GuestIdentity, MachineError, MachineState, MachineStatus, never
+from workers.machine.driver import Capture, Ending, ExecResult, GuestIdentity, MachineError, MachineState, MachineStatus, never, nothing
 from workers.machine.process import alive
 from workers.machine.process.kill import kill
 from workers.machine.qemu.argv import INSPECTION_SOCKET, OPERATIONS_SOCKET
@@ -95,7 +95,7 @@ class QemuMachine:
     def terminal(self) -> TerminalLine:
         return TerminalLine(self.runtime)
 
-    def capture(self, staging: Path, *, continue_after: bool = True) -> Capture:
+    def capture(self, staging: Path, *, continue_after: bool = True, at_stop: Callable[[], None] = nothing) -> Capture:
         if self._process is None or not alive.is_held(self.runtime):
             raise MachineError("machine_dead", "Nothing was saved: the machine's process is gone.")
         self._drop_held()
@@ -103,7 +103,7 @@ class QemuMachine:
             self.runtime, self._process.pid, Path(self._record["memory"]), self._record["memory_inode"],
             self._record["memory_bytes"], self._record["disk_bytes"], Path(self._record["disk"]) if self._record["disk"] else None,
         )  # fmt: skip
-        return capture(subject, staging, continue_after, hold_programs=not self._platform.tells_of_clones)
+        return capture(subject, staging, continue_after, at_stop, hold_programs=not self._platform.tells_of_clones)
 
     def flatten(self, overlays: Sequence[Path]) -> bool:
         return self._operate(lambda monitor: flatten(monitor, self.runtime, overlays), "The overlays were not flattened")

@@ -1,0 +1,22 @@
+from gateway_app.models.binding import KeyBinding
+from gateway_app.models.budget import AccountBudget, SessionBudget
+from gateway_app.models.call import Call, CallPiece
+from gateway_app.models.egress import EgressPolicy
+from gateway_app.models.provider_key import ProviderKey
+from gateway_app.models.steer import Steer
+from gateway_app.models.usage import UsageEntry
+from gateway_app.models.window import EpochOrigin, WindowEntry
+
+__all__ = [
+    "AccountBudget",
+    "Call",
+    "CallPiece",
+    "EgressPolicy",
+    "EpochOrigin",
+    "KeyBinding",
+    "ProviderKey",
+    "SessionBudget",
+    "Steer",
+    "UsageEntry",
+    "WindowEntry",
+]

@@ -1,0 +1,134 @@
+"""An answer as its caller gets it: from a pump that still reads, or from the record; to a program as HTTP, to a relay in frames.
+
+A connection whose answer broke is reset. It is never ended cleanly, for many clients take a clean end for a whole answer.
+"""
+
+import asyncio
+import json
+import socket
+import struct
+from collections.abc import AsyncIterator, Iterable
+from dataclasses import dataclass
+from enum import IntEnum
+
+from aiohttp import web
+
+from gateway_app.proxy.tail import Cut
+
+#: So long without a byte, and a stream gets a keep-alive between two events.
+PING_SECONDS = 10.0
+FRAMES = "application/x-keepstate-frames"
+
+
+class Frame(IntEnum):
+    """What a relay is sent: one byte of kind, four of length (network order), the payload."""
+
+    HEAD = 1  # JSON: {"status", "headers", "call"}
+    DATA = 2
+    PING = 3
+    END = 4
+    CUT = 5
+
+
+def frame(kind: Frame, payload: bytes = b"") -> bytes:
+    return struct.pack("!BI", kind, len(payload)) + payload
+
+
+@dataclass(frozen=True)
+class Answer:
+    """`body` yields the answer's bytes, or raises Cut. `ping`: a keep-alive of its API, empty for what is no stream."""
+
+    status: int
+    headers: list[tuple[str, str]]
+    body: AsyncIterator[bytes]
+    ping: bytes
+    call_id: str
+    served: str
+
+
+async def give(request: web.Request, answer: Answer, *, framed: bool) -> tuple[web.StreamResponse, bool]:
+    """Returns the response as it was given, and whether all of it was handed to the connection."""
+    response = _response(answer, framed=framed)
+    try:
+        await response.prepare(request)
+        if framed:
+            head = {"status": answer.status, "headers": answer.headers, "call": answer.call_id, "served": answer.served}
+            await response.write(frame(Frame.HEAD, json.dumps(head).encode()))
+        async for piece in _with_pings(answer.body):
+            await response.write(_wrapped(piece, answer.ping, framed=framed))
+        if framed:
+            await response.write(frame(Frame.END))
+        await response.write_eof()
+    except Cut:
+        if framed:
+            await response.write(frame(Frame.CUT))
+            await response.write_eof()
+        else:
+            reset(request)
+        return response, False
+    except ConnectionError:
+        return response, False
+    return response, True
+
+
+def _response(answer: Answer, *, framed: bool) -> web.StreamResponse:
+    if framed:
+        return web.StreamResponse(headers={"content-type": FRAMES})
+    response = web.StreamResponse(status=answer.status)
+    for name, value in answer.headers:
+        response.headers.add(name, value)
+    response.headers["x-keepstate-call"] = answer.call_id
+    if answer.served != "upstream":
+        response.headers["x-keepstate-replayed"] = "1"
+    return response
+
+
+def _wrapped(piece: bytes | None, ping: bytes, *, framed: bool) -> bytes:
+    if piece is None:
+        return frame(Frame.PING) if framed else ping
+    return frame(Frame.DATA, piece) if framed else piece
+
+
+async def _with_pings(body: AsyncIterator[bytes]) -> AsyncIterator[bytes | None]:
+    """None where nothing has come for a while. The body is asked for its next piece once, however often nothing comes."""
+    waiting = asyncio.ensure_future(_next(body))
+    try:
+        while True:
+            done, _ = await asyncio.wait({waiting}, timeout=PING_SECONDS)
+            if not done:
+                yield None
+                continue
+            piece = waiting.result()
+            if piece is None:
+                return
+            yield piece
+            waiting = asyncio.ensure_future(_next(body))
+    finally:
+        waiting.cancel()
+
+
+async def _next(body: AsyncIterator[bytes]) -> bytes | None:
+    try:
+        return await anext(body)
+    except StopAsyncIteration:
+        return None
+
+
+def reset(request: web.Request) -> None:
+    """The connection ends by RST: whoever reads it knows that there was more."""
+    transport = request.transport
+    if transport is not None:
+        sock = transport.get_extra_info("socket")
+        if sock is not None and sock.family in (socket.AF_INET, socket.AF_INET6):
+            sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        transport.abort()
+
+
+async def ready(pieces: Iterable[bytes], start: int = 0) -> AsyncIterator[bytes]:
+    """Bytes that are there already, from an offset on."""
+    for piece in pieces:
+        if start >= len(piece):
+            start -= len(piece)
+            continue
+        yield piece[start:]
+        start = 0

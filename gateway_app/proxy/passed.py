@@ -1,0 +1,24 @@
+"""What goes to a provider unrecorded: token counts, lists of models. It makes no tokens, so there is nothing to pay twice."""
+
+import aiohttp
+from aiohttp import web
+
+from gateway_app.proxy import headers, refusals
+
+_MOST_BYTES = 16 * 1024 * 1024
+_SECONDS = aiohttp.ClientTimeout(total=60)
+
+
+async def pass_on(client: aiohttp.ClientSession, method: str, url: str, sent: dict[str, str], body: bytes) -> web.Response:
+    """Raises Refusal where the provider is not reached."""
+    try:
+        async with client.request(method, url, headers=sent, data=body or None, timeout=_SECONDS) as answered:
+            data = await answered.content.read(_MOST_BYTES + 1)
+            if len(data) > _MOST_BYTES:
+                raise refusals.not_reached("its answer is too large")
+            response = web.Response(status=answered.status, body=data)
+            for name, value in headers.back(answered.headers.items()):
+                response.headers[name] = value
+            return response
+    except (aiohttp.ClientError, TimeoutError) as error:
+        raise refusals.not_reached(type(error).__name__) from None

@@ -1,0 +1,65 @@
+"""The gateway as a server: a listener for each machine, all of one process, each with the channel that it stands for."""
+
+import asyncio
+import socket
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+
+import aiohttp
+from aiohttp import web
+
+from gateway_app.proxy.channel import Channel
+from gateway_app.proxy.gateway import Gateway
+from gateway_app.proxy.pool import pool
+from gateway_app.proxy.request import BODY_BYTES
+from gateway_app.proxy.settings import ProxySettings
+
+#: Of a provider: a connection within these, and no silence longer than that; an answer as a whole may take as long as it takes.
+CONNECT_SECONDS = 10.0
+SILENCE_SECONDS = 900.0
+_KEPT_ALIVE = 128
+_HEADER_BYTES = 64 * 1024
+
+
+@asynccontextmanager
+async def gateway(settings: ProxySettings, *, drain_seconds: float) -> AsyncIterator[Gateway]:
+    """A gateway with its pool and its client; at the end it waits for its pumps, so long at most."""
+    database = pool()
+    await database.open(wait=True)
+    timeout = aiohttp.ClientTimeout(total=None, sock_connect=CONNECT_SECONDS, sock_read=SILENCE_SECONDS)
+    connector = aiohttp.TCPConnector(limit=0, limit_per_host=0, keepalive_timeout=60, ttl_dns_cache=60)
+    client = aiohttp.ClientSession(timeout=timeout, connector=connector, auto_decompress=False, cookie_jar=aiohttp.DummyCookieJar())
+    one = Gateway(settings, database, client)
+    beating = asyncio.create_task(one.beat(), name="gateway beat")
+    try:
+        yield one
+        await one.drain(drain_seconds)
+    finally:
+        beating.cancel()
+        await client.close()
+        await database.close()
+
+
+@dataclass
+class Listener:
+    """One machine's door."""
+
+    runner: web.AppRunner
+
+    async def close(self) -> None:
+        await self.runner.cleanup()
+
+
+async def listen(one: Gateway, who: Channel, listening: socket.socket) -> Listener:
+    """Serve the channel on a socket that listens already. Whoever comes through it is that machine."""
+
+    async def handle(request: web.Request) -> web.StreamResponse:
+        return await one.handle(who, request)
+
+    server = web.Application(client_max_size=BODY_BYTES, handler_args={"max_line_size": _HEADER_BYTES, "max_field_size": _HEADER_BYTES})
+    server.router.add_route("*", "/{path:.*}", handle)
+    runner = web.AppRunner(server, access_log=None, handler_cancellation=True, keepalive_timeout=_KEPT_ALIVE, auto_decompress=False)
+    await runner.setup()
+    await web.SockSite(runner, listening).start()
+    return Listener(runner)

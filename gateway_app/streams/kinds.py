@@ -1,0 +1,29 @@
+"""The readers and transports of each API, in one table."""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from gateway_app.streams import anthropic, chat, gemini, responses, unfold
+from gateway_app.streams.reader import Reader, Seen
+
+
+@dataclass(frozen=True)
+class Kind:
+    reader: Callable[[], Reader]
+    read_json: Callable[[dict[str, Any]], Seen]
+    unfold: Callable[[dict[str, Any]], Iterator[bytes]]
+    #: A keep-alive that every client of the API was seen to bear, between two events.
+    ping: bytes
+    #: The field of a whole answer that holds its blocks.
+    blocks: str
+
+
+KINDS: dict[str, Kind] = {
+    "anthropic": Kind(
+        anthropic.MessagesReader, anthropic.read_json, unfold.anthropic, b'event: ping\ndata: {"type": "ping"}\n\n', "content"
+    ),
+    "responses": Kind(responses.ResponsesReader, responses.read_json, unfold.responses, b": keep-alive\n\n", "output"),
+    "chat": Kind(chat.ChatReader, chat.read_json, lambda answer: unfold.chat(answer, with_usage=True), b": keep-alive\n\n", "choices"),
+    "gemini": Kind(gemini.GenerateReader, gemini.read_json, unfold.gemini, b": keep-alive\r\n\r\n", "candidates"),
+}

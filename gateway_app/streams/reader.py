@@ -1,0 +1,67 @@
+"""What every provider's reader does: look at a stream as it passes, or at a whole JSON answer, without changing a byte of it."""
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any, Protocol
+
+from gateway_app.streams.sse import Event
+from gateway_app.usage import Tokens
+
+
+class End(StrEnum):
+    """How an answer ended, as far as it was seen. Only `complete` may ever be replayed."""
+
+    OPEN = "open"  # nothing has said that it is over
+    COMPLETE = "complete"  # as its protocol ends it
+    ERROR = "error"  # the provider told of an error within it
+
+
+@dataclass(frozen=True)
+class Seen:
+    """What a reader knows: `blocks` are the content blocks, or output items, that are whole, as they stand in the folded answer."""
+
+    end: End
+    tokens: Tokens
+    model: str
+    blocks: list[Any]
+
+
+class Reader(Protocol):
+    """Reads one streamed answer. Whatever comes, it raises nothing: what it does not understand it passes over."""
+
+    def take(self, event: Event) -> None: ...
+
+    @property
+    def end(self) -> End: ...
+
+    @property
+    def seen(self) -> Seen: ...
+
+    def folded(self) -> dict[str, Any] | None:
+        """The same answer as its provider gives it without streaming; None unless it is complete."""
+        ...
+
+
+def parsed(event: Event) -> dict[str, Any] | None:
+    """The JSON object in an event's data, or None: a comment, `[DONE]`, something else."""
+    if not event.data.startswith("{"):
+        return None
+    try:
+        value = json.loads(event.data)
+    except (ValueError, RecursionError):
+        return None
+    return value if isinstance(value, dict) else None
+
+
+def text(value: Any) -> str:
+    return value if isinstance(value, str) else ""
+
+
+def mapping(value: Any) -> Mapping[str, Any]:
+    return value if isinstance(value, Mapping) else {}
+
+
+def listed(value: Any) -> list[Any]:
+    return value if isinstance(value, list) else []

@@ -1,0 +1,41 @@
+"""A whole answer, streamed: what a client reads of it is the answer again."""
+
+from typing import Any
+
+import pytest
+
+from gateway_app.streams.sse import Splitter
+from gateway_app.streams.unfold import UNFOLD, chat
+from tests.unit.gateway.test_readers import KINDS
+
+every = pytest.mark.parametrize("kind", list(KINDS))
+
+
+def reread(kind: str, stream: bytes) -> Any:
+    reader = KINDS[kind][0]()
+    for event in Splitter().feed(stream):
+        reader.take(event)
+    return reader
+
+
+@every
+def test_an_answer_that_is_streamed_folds_into_itself(kind: str) -> None:
+    whole = KINDS[kind][2]
+    assert reread(kind, b"".join(UNFOLD[kind](whole))).folded() == whole
+
+
+@every
+def test_it_is_complete_and_tells_the_same_usage(kind: str) -> None:
+    _, _, whole, read_json = KINDS[kind]
+    assert reread(kind, b"".join(UNFOLD[kind](whole))).seen == read_json(whole)
+
+
+def test_a_client_that_did_not_ask_for_usage_gets_no_chunk_of_it() -> None:
+    assert b"prompt_tokens" not in b"".join(chat(KINDS["chat"][2], with_usage=False))
+
+
+def test_an_answer_that_was_cut_short_by_its_limit_is_streamed_as_such() -> None:
+    whole = {**KINDS["responses"][2], "status": "incomplete", "incomplete_details": {"reason": "max_output_tokens"}}
+    stream = b"".join(UNFOLD["responses"](whole))
+    assert b"event: response.incomplete" in stream
+    assert reread("responses", stream).folded() == whole
