@@ -23,7 +23,7 @@ DECIDING = ("anthropic-version", "anthropic-beta", "openai-beta")
 
 @dataclass(frozen=True)
 class Fingerprint:
-    """SHA-256 in hex. A body that is no JSON object has only its exact key, thrice."""
+    """SHA-256 in hex. A body that is no JSON object, or is nested beyond reason, has only its exact key, thrice."""
 
     exact: str
     canonical: str
@@ -37,7 +37,10 @@ def fingerprint(*, provider: str, method: str, path: str, headers: Mapping[str, 
     if not isinstance(parsed, dict):
         return Fingerprint(exact, exact, exact)
     canonical = {name: value for name, value in parsed.items() if name not in TRANSPORT}
-    return Fingerprint(exact, _digest(["canonical", *fixed, canonical]), _digest(["loose", *fixed, _loosened(canonical)]))
+    try:
+        return Fingerprint(exact, _digest(["canonical", *fixed, canonical]), _digest(["loose", *fixed, _loosened(canonical)]))
+    except RecursionError:
+        return Fingerprint(exact, exact, exact)
 
 
 def _listed(header: str) -> list[str]:

@@ -65,10 +65,10 @@ async def read(request: web.Request, route: Route) -> Asked:
     """Raises Refusal."""
     headers = {name.lower(): value for name, value in request.headers.items()}
     body = await _body(request, headers.get("content-encoding", "").lower())
-    parsed = await (asyncio.to_thread(_parsed, body) if len(body) > _INLINE_BYTES else _parsed_at_once(body))
+    value = await (asyncio.to_thread(parsed, body) if len(body) > _INLINE_BYTES else _parsed_at_once(body))
     path, query_key = _without_key(request)
     return Asked(
-        route, request.method, path, headers, body, parsed, query_key, headers.get(RELAY, "")[:64], _offset(headers.get(OFFSET, ""))
+        route, request.method, path, headers, body, value, query_key, headers.get(RELAY, "")[:64], _offset(headers.get(OFFSET, ""))
     )
 
 
@@ -89,7 +89,7 @@ async def _body(request: web.Request, encoding: str) -> bytes:
     return bytes(taken)
 
 
-def _parsed(body: bytes) -> dict[str, Any] | None:
+def parsed(body: bytes) -> dict[str, Any] | None:
     try:
         value = json.loads(body)
     except (ValueError, RecursionError):
@@ -98,7 +98,7 @@ def _parsed(body: bytes) -> dict[str, Any] | None:
 
 
 async def _parsed_at_once(body: bytes) -> dict[str, Any] | None:
-    return _parsed(body)
+    return parsed(body)
 
 
 def _without_key(request: web.Request) -> tuple[str, str]:

@@ -3,7 +3,7 @@
 import json
 from typing import Any
 
-from gateway_app.streams.reader import End, Seen, listed, mapping, parsed, text
+from gateway_app.streams.reader import End, Pieces, Seen, added, listed, mapping, parsed, text
 from gateway_app.streams.sse import Event
 from gateway_app.usage import Tokens, count
 
@@ -94,14 +94,17 @@ class MessagesReader:
         block, kind = self._open[index], text(delta.get("type"))
         if kind in _DELTAS:
             field, of = _DELTAS[kind]
-            block[field] = text(block.get(field)) + text(delta.get(of))
+            before = block.get(field)
+            block[field] = added(before if isinstance(before, str | Pieces) else "", text(delta.get(of)))
         elif kind == "input_json_delta":
             self._json[index].append(text(delta.get("partial_json")))
         elif kind == "citations_delta":
-            block["citations"] = [*listed(block.get("citations")), delta.get("citation")]
+            block["citations"] = listed(block.get("citations"))
+            block["citations"].append(delta.get("citation"))
 
     def _close(self, index: int) -> None:
         block, pieces = self._open.pop(index), "".join(self._json.pop(index))
+        block |= {name: "".join(value.pieces) for name, value in block.items() if isinstance(value, Pieces)}
         if pieces:
             try:
                 block["input"] = json.loads(pieces)

@@ -2,17 +2,27 @@
 
 from typing import Any
 
-from gateway_app.streams.reader import End, Seen, listed, mapping, parsed, text
+from gateway_app.streams.reader import End, Pieces, Seen, added, listed, mapping, parsed, text, whole
 from gateway_app.streams.sse import Event
 from gateway_app.usage import Tokens, count, less
 
 DONE = "[DONE]"
+_DEPTH = 16
+#: Texts that are told as a whole, if more than once then the same.
+_NAMES = frozenset({"role", "id", "type"})
 
 
 def tokens(usage: Any) -> Tokens:
     told = mapping(usage)
     read = count(told, "prompt_tokens_details", "cached_tokens")
     return Tokens(less(count(told, "prompt_tokens"), read), count(told, "completion_tokens"), read, None)
+
+
+def usage_of(known: Tokens) -> dict[str, Any]:
+    """The figures as the provider tells them. Prerequisite: input and output are known."""
+    prompt, completion = (known.input or 0) + (known.cache_read or 0), known.output or 0
+    told = {"prompt_tokens": prompt, "completion_tokens": completion, "total_tokens": prompt + completion}
+    return told if known.cache_read is None else {**told, "prompt_tokens_details": {"cached_tokens": known.cache_read}}
 
 
 def read_json(answer: dict[str, Any]) -> Seen:
@@ -37,14 +47,14 @@ class ChatReader:
 
     @property
     def seen(self) -> Seen:
-        messages = [self._choices[one]["message"] for one in sorted(self._choices) if self._choices[one].get("finish_reason")]
+        messages = [whole(self._choices[one]["message"]) for one in sorted(self._choices) if self._choices[one].get("finish_reason")]
         return Seen(self._end, tokens(self._usage), text(self._head.get("model")), messages)
 
     def folded(self) -> dict[str, Any] | None:
         if self._end != End.COMPLETE:
             return None
         usage = {} if self._usage is None else {"usage": self._usage}
-        choices = [self._choices[one] for one in sorted(self._choices)]
+        choices = [whole(self._choices[one]) for one in sorted(self._choices)]
         return {**self._head, "object": "chat.completion", "choices": choices, **usage}
 
     def take(self, event: Event) -> None:
@@ -77,29 +87,32 @@ class ChatReader:
             merge(kept.setdefault("logprobs", {}), mapping(choice["logprobs"]))
 
 
-def merge(into: dict[str, Any], delta: Any) -> None:
-    """Texts are added to, lists of things with an index merged by it, other lists extended, the rest replaced, whatever the fields."""
+def merge(into: dict[str, Any], delta: Any, depth: int = _DEPTH) -> None:
+    """Texts are added to, lists of things with an index merged by it, other lists extended, the rest replaced, whatever the fields.
+
+    Below the depth everything is replaced: no answer's deltas lie so deep.
+    """
     for name, value in delta.items():
         before = into.get(name)
         if value is None:
             into.setdefault(name, None)
-        elif isinstance(value, str) and isinstance(before, str) and name not in ("role", "id", "type"):
-            into[name] = before + value
-        elif isinstance(value, dict) and isinstance(before, dict):
-            merge(before, value)
-        elif isinstance(value, list):
-            into[name] = _merged(listed(before), value)
+        elif isinstance(value, str) and isinstance(before, str | Pieces) and name not in _NAMES:
+            into[name] = added(before, value)
+        elif depth and isinstance(value, dict) and isinstance(before, dict):
+            merge(before, value, depth - 1)
+        elif depth and isinstance(value, list):
+            into[name] = before if isinstance(before, list) else []
+            _extend(into[name], value, depth - 1)
         else:
             into[name] = value
 
 
-def _merged(before: list[Any], deltas: list[Any]) -> list[Any]:
-    result = list(before)
+def _extend(into: list[Any], deltas: list[Any], depth: int) -> None:
     for delta in deltas:
         index = mapping(delta).get("index")
-        known = next((one for one in result if isinstance(one, dict) and type(index) is int and one.get("index") == index), None)
+        same = (one for one in into if isinstance(one, dict) and one.get("index") == index) if type(index) is int else iter(())
+        known = next(same, None)
         if known is None:
-            result.append(dict(delta) if isinstance(delta, dict) else delta)
+            into.append(delta)
         else:
-            merge(known, delta)
-    return result
+            merge(known, delta, depth)

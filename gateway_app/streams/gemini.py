@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from gateway_app.streams.reader import End, Seen, listed, mapping, parsed, text
+from gateway_app.streams.reader import End, Pieces, Seen, added, listed, mapping, parsed, text, whole
 from gateway_app.streams.sse import Event
 from gateway_app.usage import Tokens, count, less
 
@@ -22,6 +22,15 @@ def read_json(answer: dict[str, Any]) -> Seen:
     return reader.seen
 
 
+def read_chunks(chunks: list[Any]) -> Seen:
+    """A streamed answer as it comes where no events were asked for: one list of all chunks."""
+    reader = GenerateReader()
+    for chunk in chunks:
+        if isinstance(chunk, dict):
+            reader.take_chunk(chunk)
+    return reader.seen
+
+
 class GenerateReader:
     """Usage is cumulative in every chunk. There is no terminal event: an answer is complete when each candidate has its finishReason."""
 
@@ -33,7 +42,7 @@ class GenerateReader:
 
     @property
     def seen(self) -> Seen:
-        parts = [part for one in sorted(self._candidates) for part in self._candidates[one]["content"]["parts"]]
+        parts = [whole(part) for one in sorted(self._candidates) for part in self._candidates[one]["content"]["parts"]]
         return Seen(self.end, self._tokens, text(self._head.get("modelVersion")), parts)
 
     @property
@@ -46,7 +55,7 @@ class GenerateReader:
     def folded(self) -> dict[str, Any] | None:
         if self.end != End.COMPLETE:
             return None
-        return {"candidates": [self._candidates[one] for one in sorted(self._candidates)], **self._head}
+        return {"candidates": [whole(self._candidates[one]) for one in sorted(self._candidates)], **self._head}
 
     def take(self, event: Event) -> None:
         told = parsed(event)
@@ -78,10 +87,14 @@ def _add_part(parts: list[Any], part: Any) -> None:
     """Texts that follow each other are one part, as the provider gives them without streaming; a thought is another part than an answer."""
     last = parts[-1] if parts else None
     if isinstance(last, dict) and isinstance(part, dict) and _plain(last) and _plain(part) and last.get("thought") == part.get("thought"):
-        parts[-1] = {**last, **part, "text": last["text"] + part["text"]}
+        parts[-1] = {**last, **part, "text": added(last["text"], part["text"])}
     else:
         parts.append(part)
 
 
 def _plain(part: dict[str, Any]) -> bool:
-    return isinstance(part.get("text"), str) and set(part) <= {"text", "thought", "thoughtSignature"} and not part.get("thoughtSignature")
+    return (
+        isinstance(part.get("text"), str | Pieces)
+        and set(part) <= {"text", "thought", "thoughtSignature"}
+        and not part.get("thoughtSignature")
+    )

@@ -17,6 +17,8 @@ class Kind:
     ping: bytes
     #: The field of a whole answer that holds its blocks.
     blocks: str
+    #: Whether a stream has an event that ends it: what comes after that is nothing of the answer.
+    terminal: bool = True
 
 
 KINDS: dict[str, Kind] = {
@@ -24,6 +26,6 @@ KINDS: dict[str, Kind] = {
         anthropic.MessagesReader, anthropic.read_json, unfold.anthropic, b'event: ping\ndata: {"type": "ping"}\n\n', "content"
     ),
     "responses": Kind(responses.ResponsesReader, responses.read_json, unfold.responses, b": keep-alive\n\n", "output"),
-    "chat": Kind(chat.ChatReader, chat.read_json, lambda answer: unfold.chat(answer, with_usage=True), b": keep-alive\n\n", "choices"),
-    "gemini": Kind(gemini.GenerateReader, gemini.read_json, unfold.gemini, b": keep-alive\r\n\r\n", "candidates"),
+    "chat": Kind(chat.ChatReader, chat.read_json, unfold.chat, b": keep-alive\n\n", "choices"),
+    "gemini": Kind(gemini.GenerateReader, gemini.read_json, unfold.gemini, b": keep-alive\r\n\r\n", "candidates", terminal=False),
 }

@@ -55,6 +55,38 @@ def parsed(event: Event) -> dict[str, Any] | None:
     return value if isinstance(value, dict) else None
 
 
+def encoded(value: Any) -> bytes:
+    """JSON in UTF-8. Half a pair of surrogates, which clients that cut texts send and providers repeat, is in no UTF-8: it is escaped."""
+    try:
+        return json.dumps(value, ensure_ascii=False).encode()
+    except UnicodeEncodeError:
+        return json.dumps(value).encode()
+
+
+@dataclass(frozen=True)
+class Pieces:
+    """A text that came in pieces, as many as its words: put together only when it is asked for."""
+
+    pieces: list[str]
+
+
+def added(before: str | Pieces, more: str) -> Pieces:
+    """The text with more at its end. What was before is used up."""
+    if isinstance(before, str):
+        return Pieces([before, more])
+    before.pieces.append(more)
+    return before
+
+
+def whole(value: Any) -> Any:
+    """The value with its texts in one piece each."""
+    if isinstance(value, Pieces):
+        return "".join(value.pieces)
+    if isinstance(value, dict):
+        return {name: whole(item) for name, item in value.items()}
+    return [whole(item) for item in value] if isinstance(value, list) else value
+
+
 def text(value: Any) -> str:
     return value if isinstance(value, str) else ""
 

@@ -3,11 +3,13 @@
 The raw bytes of the events, in order, and the tail are the stream again, byte for byte: what is passed on is what came.
 """
 
+import re
 from dataclasses import dataclass
 
 #: A provider's event is far smaller; a stream that goes on for so long without an end of an event is none.
 MOST_EVENT_BYTES = 16 * 1024 * 1024
 _BOM = b"\xef\xbb\xbf"
+_LINE_END = re.compile(rb"\r\n|\n|\r")
 
 
 class EventTooLarge(Exception):
@@ -50,13 +52,8 @@ class Splitter:
             position = 1
         if data:
             self._after_cr = False
-        while position < len(data):
-            end = _line_end(data, position)
-            if end is None:
-                self._line += data[position:]
-                self._raw += data[position:]
-                break
-            stop, after = end
+        for ending in _LINE_END.finditer(data, position):
+            stop, after = ending.span()
             self._line += data[position:stop]
             self._raw += data[position:after]
             self._after_cr = after == len(data) and data[after - 1] == 0x0D
@@ -64,6 +61,8 @@ class Splitter:
             event = self._end_line()
             if event is not None:
                 found.append(event)
+        self._line += data[position:]
+        self._raw += data[position:]
         if len(self._raw) > MOST_EVENT_BYTES:
             raise EventTooLarge
         return found
@@ -86,13 +85,3 @@ class Splitter:
             self._data.append(text)
         elif name == b"event":
             self._type = text
-
-
-def _line_end(data: bytes, position: int) -> tuple[int, int] | None:
-    """Where the line that begins there stops, and where the next one begins; None if its end is not in the data."""
-    lf, cr = data.find(b"\n", position), data.find(b"\r", position)
-    if lf == -1 and cr == -1:
-        return None
-    if cr == -1 or (lf != -1 and lf < cr):
-        return lf, lf + 1
-    return cr, cr + 2 if data[cr + 1 : cr + 2] == b"\n" else cr + 1

@@ -4,10 +4,11 @@ Each is the inverse of its reader's `folded`, in as few events as its protocol a
 """
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
+from itertools import count
 from typing import Any
 
-from gateway_app.streams.reader import listed, mapping, text
+from gateway_app.streams.reader import encoded, listed, mapping, text
 
 #: Fields of a content block that a stream delivers by deltas: the delta's type, and the field of the delta.
 _BY_DELTA = {
@@ -18,11 +19,11 @@ _BY_DELTA = {
 
 
 def named(event: dict[str, Any]) -> bytes:
-    return f"event: {event['type']}\ndata: {json.dumps(event, ensure_ascii=False)}\n\n".encode()
+    return b"event: %b\ndata: %b\n\n" % (event["type"].encode(), encoded(event))
 
 
 def unnamed(chunk: Any) -> bytes:
-    return f"data: {json.dumps(chunk, ensure_ascii=False)}\n\n".encode()
+    return b"data: %b\n\n" % encoded(chunk)
 
 
 def anthropic(answer: dict[str, Any]) -> Iterator[bytes]:
@@ -30,14 +31,16 @@ def anthropic(answer: dict[str, Any]) -> Iterator[bytes]:
     started = {**answer, "content": [], "stop_reason": None, "stop_sequence": None, "usage": usage}
     yield named({"type": "message_start", "message": started})
     for index, block in enumerate(listed(answer.get("content"))):
-        yield from _block(index, mapping(block))
+        yield from _block(index, block)
     ended = {"stop_reason": answer.get("stop_reason"), "stop_sequence": answer.get("stop_sequence")}
     yield named({"type": "message_delta", "delta": ended, "usage": usage})
     yield named({"type": "message_stop"})
 
 
 def _block(index: int, block: Any) -> Iterator[bytes]:
-    kind, deltas, begun = text(block.get("type")), [], dict(block)
+    if not isinstance(block, dict):
+        return
+    kind, deltas, begun = text(block.get("type")), list[dict[str, Any]](), dict(block)
     for field, (delta, of) in _BY_DELTA.items():
         if kind in ("text", "thinking") and isinstance(block.get(field), str):
             begun[field] = ""
@@ -55,7 +58,7 @@ def _block(index: int, block: Any) -> Iterator[bytes]:
 
 
 def responses(answer: dict[str, Any]) -> Iterator[bytes]:
-    numbered = iter(range(10**9))
+    numbered = count()
 
     def event(type_: str, **fields: Any) -> bytes:
         return named({"type": type_, "sequence_number": next(numbered), **fields})
@@ -70,8 +73,8 @@ def responses(answer: dict[str, Any]) -> Iterator[bytes]:
             if mapping(part).get("type") == "output_text":
                 at = {**place, "content_index": number}
                 yield event("response.content_part.added", **at, part={**part, "text": ""})
-                yield event("response.output_text.delta", **at, delta=part["text"])
-                yield event("response.output_text.done", **at, text=part["text"])
+                yield event("response.output_text.delta", **at, delta=text(part.get("text")))
+                yield event("response.output_text.done", **at, text=text(part.get("text")))
                 yield event("response.content_part.done", **at, part=part)
         if text(mapping(item).get("type")) == "function_call":
             yield event("response.function_call_arguments.delta", **place, delta=text(item.get("arguments")))
@@ -91,32 +94,23 @@ def _emptied(item: Any) -> Any:
     return emptied
 
 
-def chat(answer: dict[str, Any], *, with_usage: bool) -> Iterator[bytes]:
-    """`with_usage`: the client asked for the chunk that tells it."""
+def chat(answer: dict[str, Any]) -> Iterator[bytes]:
+    """An answer without usage is streamed without the chunk that tells it: a client that did not ask for that chunk falls over it."""
     head = {name: value for name, value in answer.items() if name not in ("choices", "usage", "object")}
     head["object"] = "chat.completion.chunk"
-    for choice in listed(answer.get("choices")):
-        delta = {name: value for name, value in mapping(mapping(choice).get("message")).items() if value is not None}
+    for choice in (one for one in listed(answer.get("choices")) if isinstance(one, dict)):
+        delta = {name: value for name, value in mapping(choice.get("message")).items() if value is not None}
         delta.setdefault("content", None)
-        delta |= (
-            {"tool_calls": [{"index": place, **call} for place, call in enumerate(delta["tool_calls"])]} if "tool_calls" in delta else {}
-        )
+        if "tool_calls" in delta:
+            delta["tool_calls"] = [{"index": place, **mapping(call)} for place, call in enumerate(listed(delta["tool_calls"]))]
         place = {"index": choice.get("index", 0)}
         logprobs = {"logprobs": choice["logprobs"]} if choice.get("logprobs") else {}
         yield unnamed({**head, "choices": [{**place, "delta": delta, **logprobs, "finish_reason": None}]})
         yield unnamed({**head, "choices": [{**place, "delta": {}, "finish_reason": choice.get("finish_reason")}]})
-    if with_usage and answer.get("usage"):
+    if answer.get("usage"):
         yield unnamed({**head, "choices": [], "usage": answer["usage"]})
     yield b"data: [DONE]\n\n"
 
 
 def gemini(answer: dict[str, Any]) -> Iterator[bytes]:
     yield unnamed(answer)
-
-
-UNFOLD: dict[str, Callable[[dict[str, Any]], Iterator[bytes]]] = {
-    "anthropic": anthropic,
-    "responses": responses,
-    "chat": lambda answer: chat(answer, with_usage=True),
-    "gemini": gemini,
-}

@@ -5,8 +5,6 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from gateway_app.streams import anthropic, chat, gemini, responses
 from gateway_app.streams.reader import End, Reader, Seen
@@ -102,25 +100,3 @@ def test_blocks_that_are_whole_are_known_before_the_end() -> None:
     for event in events(answers.MESSAGE_STREAM)[:8]:
         reader.take(event)
     assert reader.seen.blocks == answers.MESSAGE["content"][:1]  # type: ignore[index]
-
-
-FIELDS = [
-    *("type", "index", "delta", "message", "usage", "content", "content_block", "choices"),
-    *("candidates", "parts", "response", "item", "text"),
-]
-_JSON = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.text(max_size=5),
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from(FIELDS), inner, max_size=4),
-    max_leaves=12,
-)
-TYPES = ["message_start", "message_delta", "message_stop", "content_block_start", "content_block_delta", "response.completed", "error"]
-
-
-@every
-@given(told=st.lists(st.tuples(st.sampled_from(TYPES), st.dictionaries(st.sampled_from(FIELDS), _JSON, max_size=5)), max_size=6))
-def test_nothing_that_a_provider_sends_breaks_a_reader(kind: str, told: list[tuple[str, dict[str, Any]]]) -> None:
-    reader = KINDS[kind][0]()
-    for type_, value in told:
-        reader.take(Event("", json.dumps({"type": type_, **value}), b""))
-    assert reader.seen.end in list(End)
-    reader.folded()
