@@ -22,6 +22,7 @@ class WindowEntry(models.Model):
         indexes = [
             models.Index(fields=["session", "epoch", "order"], name="window_open", condition=models.Q(consumed_at__isnull=True)),
             models.Index(fields=["open_until"], name="window_age"),
+            models.Index(fields=["session", "consumed_by"], name="window_taken", condition=~models.Q(consumed_by="")),
         ]
 
     def __str__(self) -> str:

@@ -7,13 +7,15 @@ import asyncio
 import json
 import socket
 import struct
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import AsyncIterator, Awaitable, Iterable
 from dataclasses import dataclass
 from enum import IntEnum
 
 from aiohttp import web
 
+from gateway_app.proxy.refusals import Refusal
 from gateway_app.proxy.tail import Cut
+from gateway_app.states import Provider
 
 #: So long without a byte, and a stream gets a keep-alive between two events.
 PING_SECONDS = 10.0
@@ -23,11 +25,12 @@ FRAMES = "application/x-keepstate-frames"
 class Frame(IntEnum):
     """What a relay is sent: one byte of kind, four of length (network order), the payload."""
 
-    HEAD = 1  # JSON: {"status", "headers", "call"}
+    HEAD = 1  # JSON: {"status", "headers", "call", "served", "ping": a keep-alive of the answer's API}
     DATA = 2
     PING = 3
     END = 4
     CUT = 5
+    REFUSED = 6  # JSON: {"status", "headers", "body"}: the gateway's own refusal, where it comes after the first ping
 
 
 def frame(kind: Frame, payload: bytes = b"") -> bytes:
@@ -46,47 +49,67 @@ class Answer:
     served: str
 
 
-async def give(request: web.Request, answer: Answer, *, framed: bool) -> tuple[web.StreamResponse, bool]:
-    """Returns the response as it was given, and whether all of it was handed to the connection."""
-    response = _response(answer, framed=framed)
-    try:
-        await response.prepare(request)
-        if framed:
-            head = {"status": answer.status, "headers": answer.headers, "call": answer.call_id, "served": answer.served}
-            await response.write(frame(Frame.HEAD, json.dumps(head).encode()))
-        async for piece in _with_pings(answer.body):
-            await response.write(_wrapped(piece, answer.ping, framed=framed))
-        if framed:
-            await response.write(frame(Frame.END))
-        await response.write_eof()
-    except Cut:
-        if framed:
-            await response.write(frame(Frame.CUT))
-            await response.write_eof()
-        else:
-            reset(request)
-        return response, False
-    except ConnectionError:
-        return response, False
-    return response, True
-
-
-def _response(answer: Answer, *, framed: bool) -> web.StreamResponse:
-    if framed:
-        return web.StreamResponse(headers={"content-type": FRAMES})
+async def give(request: web.Request, answer: Answer) -> tuple[web.StreamResponse, bool]:
+    """To a program. Returns the response as it was given, and whether all of it was handed to the connection."""
     response = web.StreamResponse(status=answer.status)
     for name, value in answer.headers:
         response.headers.add(name, value)
     response.headers["x-keepstate-call"] = answer.call_id
     if answer.served != "upstream":
         response.headers["x-keepstate-replayed"] = "1"
-    return response
+    try:
+        await response.prepare(request)
+        async for piece in _with_pings(answer.body):
+            await response.write(answer.ping if piece is None else piece)
+        await response.write_eof()
+    except Cut:
+        reset(request)
+        return response, False
+    except ConnectionError:
+        return response, False
+    return response, True
 
 
-def _wrapped(piece: bytes | None, ping: bytes, *, framed: bool) -> bytes:
-    if piece is None:
-        return frame(Frame.PING) if framed else ping
-    return frame(Frame.DATA, piece) if framed else piece
+async def give_frames(request: web.Request, finding: Awaitable[Answer], provider: Provider | None) -> tuple[web.StreamResponse, bool]:
+    """To a relay, which is pinged from the beginning, for it may wait long for the first byte. Raises Refusal while nothing was sent."""
+    response = web.StreamResponse(headers={"content-type": FRAMES})
+    task = asyncio.ensure_future(finding)
+    try:
+        while not (await asyncio.wait({task}, timeout=PING_SECONDS))[0]:
+            if not response.prepared:
+                await response.prepare(request)
+            await response.write(frame(Frame.PING))
+        last = await _frames(request, response, task, provider)
+        await response.write_eof()
+    except ConnectionError:
+        return response, False
+    finally:
+        task.cancel()
+    return response, last == Frame.END
+
+
+async def _frames(request: web.Request, response: web.StreamResponse, found: "asyncio.Future[Answer]", provider: Provider | None) -> Frame:
+    """Returns the last frame that was written."""
+    try:
+        answer = found.result()
+    except Refusal as refusal:
+        if not response.prepared:
+            raise
+        told: dict[str, object] = {"status": refusal.status, "headers": [*refusal.headers().items(), ("content-type", "application/json")]}
+        await response.write(frame(Frame.REFUSED, json.dumps({**told, "body": refusal.body(provider).decode()}).encode()))
+        return Frame.REFUSED
+    if not response.prepared:
+        await response.prepare(request)
+    head = {"status": answer.status, "headers": answer.headers, "call": answer.call_id, "served": answer.served}
+    await response.write(frame(Frame.HEAD, json.dumps({**head, "ping": answer.ping.decode()}).encode()))
+    last = Frame.END
+    try:
+        async for piece in _with_pings(answer.body):
+            await response.write(frame(Frame.PING) if piece is None else frame(Frame.DATA, piece))
+    except Cut:
+        last = Frame.CUT
+    await response.write(frame(last))
+    return last
 
 
 async def _with_pings(body: AsyncIterator[bytes]) -> AsyncIterator[bytes | None]:

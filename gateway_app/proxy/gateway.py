@@ -31,9 +31,9 @@ from gateway_app.proxy.passed import pass_on
 from gateway_app.proxy.pool import Pool
 from gateway_app.proxy.pump import Pump, Sending
 from gateway_app.proxy.refusals import Refusal
-from gateway_app.proxy.request import Asked
+from gateway_app.proxy.request import Asked, Delivery
 from gateway_app.proxy.routes import Route, Way, route
-from gateway_app.proxy.rows import Opened, Record, Standing, SteerTaken
+from gateway_app.proxy.rows import Opened, Record, RelayKnown, Standing, SteerTaken
 from gateway_app.proxy.seals import Seals
 from gateway_app.proxy.settings import ProxySettings
 from gateway_app.proxy.tail import cut_off
@@ -45,6 +45,8 @@ log = logging.getLogger(__name__)
 
 #: A process tells so often that it still reads its open calls.
 BEAT_SECONDS = 5.0
+#: The end of a call that another process reads is looked for so often.
+ELSEWHERE_SECONDS = 0.2
 
 
 class Gateway:
@@ -56,6 +58,7 @@ class Gateway:
         self.seals = Seals()
         self.pumps: dict[str, Pump] = {}
         self._tasks: set[asyncio.Task[None]] = set()
+        self._newest: dict[tuple[str, str], Delivery] = {}  # of the connections for one relay's call, the last that came
 
     async def handle(self, who: Channel, request: web.Request) -> web.StreamResponse:
         """Answers every request, a refusal in the provider's own shape."""
@@ -96,19 +99,38 @@ class Gateway:
         return await pass_on(self.client, asked.method, self.settings.bases[provider] + asked.path, sent, asked.body)
 
     async def _call(self, who: Channel, request: web.Request, asked: Asked) -> web.StreamResponse:
-        """The four tiers, in their order."""
-        framed = bool(asked.relay_id)
-        sealer = await self.seals.of(who.account_id)
-        found = await self._continued(who, asked, sealer) if framed else None
-        if found is None:
-            found = await self._answered_or_sent(who, asked, sealer)
-        whole = False
+        """The four tiers, in their order. Of an answer that did not arrive as a whole, the rest is for the same request, made again."""
+        key, whole = (who.session_id, asked.relay_id or uuid.uuid4().hex), False
+        self._newest[key] = asked.delivery
         try:
-            response, whole = await answer.give(request, found, framed=framed)
-        finally:  # a caller that leaves cancels this task
-            if not whole and not framed:
-                self._spawn(self._left(who, found.call_id), f"left {found.call_id}")
+            if asked.relay_id:
+                response, whole = await answer.give_frames(request, self._found(who, asked), asked.route.provider)
+            else:
+                response, whole = await answer.give(request, await self._found(who, asked))
+        except Refusal:
+            whole = True
+            raise
+        finally:  # a caller that leaves cancels this task; a relay that has come back already has the answer in its hands
+            if self._newest.get(key) is asked.delivery:
+                del self._newest[key]
+                if not whole:
+                    self._spawn(self._left(who, asked.delivery), "left")
         return response
+
+    async def _found(self, who: Channel, asked: Asked) -> Answer:
+        """Raises Refusal."""
+        try:
+            sealer = await self.seals.of(who.account_id)
+            try:
+                return await self._continued(who, asked, sealer) or await self._answered_or_sent(who, asked, sealer)
+            except RelayKnown:
+                found = await self._continued(who, asked, sealer)
+                if found is None:
+                    raise refusals.unavailable() from None
+                return found
+        except (OperationalError, PoolTimeout):
+            log.warning("the database does not answer a model call", extra={"session_id": who.session_id})
+            raise refusals.unavailable() from None
 
     async def _answered_or_sent(self, who: Channel, asked: Asked, sealer: Sealer) -> Answer:
         provider, api = _known(asked.route)
@@ -121,21 +143,37 @@ class Gateway:
             return found
         if standing.over:
             raise refusals.over_budget(standing.over)
-        try:
-            pump = await self._open(who, asked, standing, sealer)
-        except SteerTaken:
-            pump = await self._open(who, asked, replace(standing, steer_id=None), sealer)
-        self._start(pump)
+        asked.delivery.opening = asyncio.create_task(self._begin(who, asked, standing, sealer))
+        pump = await asyncio.shield(asked.delivery.opening)
         status, pairs = await asyncio.shield(pump.head)
         ping = KINDS[api].ping if asked.streamed and status < 400 else b""
         return Answer(status, pairs, pump.tail.read(0), ping, pump.call.id, Served.UPSTREAM)
 
+    async def _begin(self, who: Channel, asked: Asked, standing: Standing, sealer: Sealer) -> Pump:
+        """In a task of its own: a caller that leaves in between leaves no row that nobody reads."""
+        try:
+            return await self._open(who, asked, standing, sealer)
+        except SteerTaken:
+            return await self._open(who, asked, replace(standing, steer_id=None), sealer)
+
     async def _continued(self, who: Channel, asked: Asked, sealer: Sealer) -> Answer | None:
-        async with self.database.connection() as connection:
-            call_id = await rows.call_of_relay(connection, who, asked.relay_id)
-        if call_id is None:
+        """What the relay has begun under the name that it tells. Raises Refusal where it has a part of an answer that is not known."""
+        if not asked.relay_id:
             return None
-        return await self._known_answer(who, call_id, asked, sealer, Served.CONTINUED, start=asked.offset)
+        async with self.database.connection() as connection:
+            begun = await rows.of_relay(connection, who, asked.relay_id, asked.prints())
+        found: Answer | None = None
+        if begun is not None and begun.equal:
+            served = Served.REPLAYED if begun.replayed else Served.CONTINUED
+            found = await self._known_answer(who, begun.call_id, asked, sealer, served, again=True)
+        elif begun is not None:
+            asked.delivery.call_id = begun.call_id
+            async with self.database.connection() as connection:
+                rest = await self._rest_of(connection, who, begun.call_id, asked, sealer)
+            found = None if rest is None else rest[1]
+        if found is None and asked.offset:
+            raise refusals.not_known()
+        return found
 
     async def _from_window(self, who: Channel, asked: Asked, standing: Standing, sealer: Sealer) -> Answer | None:
         provider, api = _known(asked.route)
@@ -151,6 +189,7 @@ class Gateway:
                 found = await self._rest_of(connection, who, candidate, asked, sealer)
                 if found is not None and await rows.take_entry(connection, entry, by):
                     record, rest = found
+                    asked.delivery.call_id = record.id
                     await rows.served_again(connection, who, record, Served.EXTENDED)
                     return rest
         return None
@@ -161,33 +200,46 @@ class Gateway:
         if stored is None or answered is None or asked.parsed is None:
             return None
         data, body = recorded.plain(answered, sealer), recorded.plain(stored, sealer)
-        rest = recorded.rest(answered, data, body, asked.parsed, streamed=asked.streamed)
+        rest = recorded.rest(answered, data, body, asked.parsed, streamed=asked.streamed, start=asked.offset)
         return None if rest is None else (answered, rest)
 
     async def _known_answer(
-        self, who: Channel, call_id: str, asked: Asked, sealer: Sealer, served: Served, *, start: int = 0
+        self, who: Channel, call_id: str, asked: Asked, sealer: Sealer, served: Served, *, again: bool = False
     ) -> Answer | None:
         """Of a call that is known: out of its pump while that reads, else out of the record; None if it has no answer to give.
 
-        No connection of the database is held while a pump is waited for.
+        `again`: its caller had a part of it already, or could have. No connection of the database is held while a pump is waited for.
+        Raises Refusal.
         """
+        asked.delivery.call_id = call_id
         pump = self.pumps.get(call_id)
         if pump is not None and pump.call.streamed == asked.streamed:
             status, pairs = await asyncio.shield(pump.head)
             ping = KINDS[pump.call.api].ping if asked.streamed and status < 400 else b""
-            return Answer(status, pairs, pump.tail.read(start), ping, call_id, served)
+            return Answer(status, pairs, pump.tail.read(asked.offset), ping, call_id, served)
         if pump is not None:
             await pump.tail.over()
-        async with self.database.connection() as connection:
-            found = await rows.record(connection, who, call_id)
-            if found is None or found.state != CallState.COMPLETE:
-                return _broken(call_id, found) if served == Served.CONTINUED else None
-            if served != Served.CONTINUED:
+        found = await self._ended(who, call_id)
+        if found is not None and again and found.state == CallState.REFUSED:
+            return _refused_again(found, asked, sealer)
+        if found is None or found.state != CallState.COMPLETE:
+            return _broken(call_id, found, served) if again else None
+        if not again:
+            async with self.database.connection() as connection:
                 await rows.served_again(connection, who, found, served)
-        return recorded.again(found, recorded.plain(found, sealer), streamed=asked.streamed, served=served, start=start)
+        return recorded.again(found, recorded.plain(found, sealer), streamed=asked.streamed, served=served, start=asked.offset)
+
+    async def _ended(self, who: Channel, call_id: str) -> Record | None:
+        """Of a call that another process reads, another host's may be, the end is waited for."""
+        while True:
+            async with self.database.connection() as connection:
+                found = await rows.record(connection, who, call_id)
+            if found is None or not found.read_elsewhere or found.pump == self.name:
+                return found
+            await asyncio.sleep(ELSEWHERE_SECONDS)
 
     async def _open(self, who: Channel, asked: Asked, standing: Standing, sealer: Sealer) -> Pump:
-        """The call's row, committed; the provider has not heard of it yet."""
+        """The call's row is committed; then the provider hears of it. Raises Refusal, SteerTaken, RelayKnown; then nothing was written."""
         provider, api = _known(asked.route)
         steered = steering.steered(api, asked, sealer, standing)
         sending = self._sending(asked, provider, steered.body, sealer.unseal(standing.key_secret).decode())
@@ -210,10 +262,18 @@ class Gateway:
         )
         pieces = await asyncio.to_thread(seals.in_pieces, sealer, asked.body, rows.PIECE_BYTES)
         closing = sorted(CLOSED_BY_ANOTHER_WAY) if standing.has_window else []
-        async with self.database.connection() as connection:
-            if not await rows.open_call(connection, who, call, pieces, closing):
-                raise refusals.not_running()
-        return Pump(who, call, sending, sealer)
+        asked.delivery.call_id = call.id
+        self.pumps[call.id] = pump = Pump(who, call, sending, sealer)  # before its row can be found: whoever finds it waits for this one
+        try:
+            async with self.database.connection() as connection:
+                if not await rows.open_call(connection, who, call, pieces, closing):
+                    raise refusals.not_running()
+        except BaseException as error:
+            del self.pumps[call.id]
+            pump.not_begun(error if isinstance(error, Refusal) else refusals.unavailable())
+            raise
+        self._spawn(self._run(pump), f"pump {call.id}")  # from here on nobody who waits for the answer can stop it from being read
+        return pump
 
     def _sending(self, asked: Asked, provider: Provider, body: bytes, secret: str) -> Sending:
         """OpenAI tells usage of a chat's stream only to who asks for it; the gateway always asks, and keeps the chunk to itself."""
@@ -231,11 +291,6 @@ class Gateway:
         name, value = channel.key_header(provider, secret, bearer)
         return {**headers.upstream(asked.headers), name: value}
 
-    def _start(self, pump: Pump) -> None:
-        """From here on nobody who waits for the answer can stop it from being read."""
-        self.pumps[pump.call.id] = pump
-        self._spawn(self._run(pump), f"pump {pump.call.id}")
-
     def _spawn(self, work: Coroutine[Any, Any, None], name: str) -> None:
         task = asyncio.create_task(work, name=name)
         self._tasks.add(task)
@@ -247,14 +302,18 @@ class Gateway:
         finally:
             self.pumps.pop(pump.call.id, None)
 
-    async def _left(self, who: Channel, call_id: str) -> None:
+    async def _left(self, who: Channel, delivery: Delivery) -> None:
+        if delivery.opening is not None:
+            await asyncio.wait({delivery.opening})
+            delivery.opening.exception()  # it was told to whoever waited; who left may not have
+        if not delivery.call_id:
+            return
         try:
             async with self.database.connection() as connection:
-                await rows.undelivered(connection, who, call_id)
+                await rows.undelivered(connection, who, delivery.call_id)
         except (OperationalError, PoolTimeout):
-            log.warning(
-                "a call's caller left, and that could not be written: its retry will be a call of its own", extra={"call_id": call_id}
-            )
+            told = {"call_id": delivery.call_id}
+            log.warning("a call's caller left, and that could not be written: its retry will be a call of its own", extra=told)
 
     async def beat(self) -> None:
         """For as long as the process lives."""
@@ -262,7 +321,7 @@ class Gateway:
             if self.pumps:
                 try:
                     async with self.database.connection() as connection:
-                        await rows.beat(connection, self.name)
+                        await rows.beat(connection, self.name, list(self.pumps))
                 except (OperationalError, PoolTimeout):
                     log.warning("the database does not answer the gateway's beat")
             await asyncio.sleep(BEAT_SECONDS)
@@ -287,11 +346,18 @@ def _known(found: Route) -> tuple[Provider, Api]:
     return found.provider, found.api
 
 
-def _broken(call_id: str, found: Record | None) -> Answer | None:
+def _broken(call_id: str, found: Record | None, served: Served) -> Answer | None:
     """The relay's call began and did not end: it is told so, for to send it again would be to pay twice."""
     if found is None:
         return None
-    return Answer(found.http_status or 502, found.headers, cut_off(), b"", call_id, Served.CONTINUED)
+    return Answer(found.http_status or 502, found.headers, cut_off(), b"", call_id, served)
+
+
+def _refused_again(found: Record, asked: Asked, sealer: Sealer) -> Answer:
+    """The provider's own words, once more; where it was not reached, there are none."""
+    if not found.http_status:
+        raise refusals.not_reached("as it was said before")
+    return recorded.again(found, recorded.plain(found, sealer), streamed=found.streamed, served=Served.CONTINUED, start=asked.offset)
 
 
 def _refused(refusal: Refusal, provider: Provider | None) -> web.Response:

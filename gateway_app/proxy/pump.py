@@ -128,6 +128,11 @@ class Pump:
             if not self.head.done() and status is not None:
                 self.head.set_result((status, pairs))
 
+    def not_begun(self, refusal: Refusal) -> None:
+        """There is no such call: whoever waits for it hears why."""
+        self._no_head(refusal)
+        self.tail.cut()
+
     def _no_head(self, refusal: Refusal) -> None:
         if not self.head.done():
             self.head.set_exception(refusal)

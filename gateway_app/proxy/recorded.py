@@ -43,7 +43,7 @@ def as_json(record: Record, data: bytes) -> dict[str, Any] | None:
     return reader.folded()
 
 
-def rest(record: Record, data: bytes, stored_request: bytes, request: dict[str, Any], *, streamed: bool) -> Answer | None:
+def rest(record: Record, data: bytes, stored_request: bytes, request: dict[str, Any], *, streamed: bool, start: int = 0) -> Answer | None:
     """What the request does not have of the answer yet, if it goes on from it (gateway_app.calls.extend); else None."""
     goes_on = {Api.ANTHROPIC: extend.anthropic, Api.RESPONSES: extend.responses}.get(record.api)
     folded = as_json(record, data) if goes_on is not None else None
@@ -58,8 +58,8 @@ def rest(record: Record, data: bytes, stored_request: bytes, request: dict[str, 
         return None
     left = {**folded, field: found.blocks}
     if streamed:
-        return _answer(record, _typed(record, _EVENTS), list(KINDS[record.api].unfold(left)), streamed, Served.EXTENDED, 0)
-    return _answer(record, _typed(record, _JSON), [json.dumps(left, ensure_ascii=False).encode()], streamed, Served.EXTENDED, 0)
+        return _answer(record, _typed(record, _EVENTS), list(KINDS[record.api].unfold(left)), streamed, Served.EXTENDED, start)
+    return _answer(record, _typed(record, _JSON), [json.dumps(left, ensure_ascii=False).encode()], streamed, Served.EXTENDED, start)
 
 
 def _answer(record: Record, headers: list[tuple[str, str]], pieces: list[bytes], streamed: bool, served: Served, start: int) -> Answer:

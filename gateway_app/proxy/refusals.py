@@ -74,6 +74,10 @@ def not_running() -> Refusal:
     )
 
 
+def not_known() -> Refusal:
+    return Refusal(409, "ks_call_unknown", "There is no record of the call that is to go on. Nothing was sent.")
+
+
 def not_let_through(path: str) -> Refusal:
     return Refusal(404, "ks_route_not_served", f"Nothing is let through on this path ({path[:100]}). Nothing was sent.")
 

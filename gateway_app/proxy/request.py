@@ -5,8 +5,8 @@ import hashlib
 import json
 import zlib
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qsl, urlencode
 
 from aiohttp import web
@@ -15,12 +15,23 @@ from gateway_app.calls.fingerprint import Fingerprint, fingerprint
 from gateway_app.proxy import refusals
 from gateway_app.proxy.routes import Route
 
+if TYPE_CHECKING:
+    from gateway_app.proxy.pump import Pump
+
 #: After it was unpacked.
 BODY_BYTES = 64 * 1024 * 1024
 #: A body that is larger is parsed in a thread, so that others do not wait for it.
 _INLINE_BYTES = 64 * 1024
 RELAY = "x-keepstate-relay"
 OFFSET = "x-keepstate-offset"
+
+
+@dataclass(eq=False)
+class Delivery:
+    """One request's answer on its way. `call_id`: as soon as it is known which call answers; `opening`: while that call is being opened."""
+
+    call_id: str = ""
+    opening: "asyncio.Task[Pump] | None" = None
 
 
 @dataclass(frozen=True)
@@ -36,6 +47,7 @@ class Asked:
     query_key: str
     relay_id: str
     offset: int
+    delivery: Delivery = field(default_factory=Delivery)
 
     @property
     def streamed(self) -> bool:

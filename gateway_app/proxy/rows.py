@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from psycopg import AsyncConnection
+from psycopg.errors import UniqueViolation
 
 from gateway_app.calls.fingerprint import Fingerprint
 from gateway_app.proxy.channel import Channel
@@ -106,6 +107,10 @@ WHERE session_id = %s AND epoch = %s AND consumed_at IS NULL AND open_until > no
 """
 
 
+class RelayKnown(Exception):
+    """Another connection of the relay has opened the call of that name a moment ago."""
+
+
 class SteerTaken(Exception):
     """Another call of the machine has taken the steer a moment ago: it is in that one, and in no other."""
 
@@ -116,12 +121,17 @@ async def open_call(
     """The call's row and its request, durable at return. False if the session has gone on to another epoch: nothing was written.
 
     `closing`: the kinds of window entries that a call of its own closes; none where there is no window.
-    Raises SteerTaken; then nothing was written.
+    Raises SteerTaken, RelayKnown; then nothing was written.
     """
     prints = {"exact": call.prints.exact, "canonical": call.prints.canonical, "loose": call.prints.loose}
     facts = {name: value for name, value in vars(call).items() if name != "prints"}
     async with database.transaction():
-        written = await database.execute(_OPEN, {**facts, **prints, "session": channel.session_id, "epoch": channel.epoch})
+        try:
+            written = await database.execute(_OPEN, {**facts, **prints, "session": channel.session_id, "epoch": channel.epoch})
+        except UniqueViolation as error:
+            if error.diag.constraint_name != "call_of_relay":
+                raise
+            raise RelayKnown from None
         if written.rowcount != 1:
             return False
         await _put(database, call.id, Section.REQUEST, sealed_request)
@@ -295,12 +305,14 @@ class Record:
     http_status: int
     headers: list[tuple[str, str]]
     pump: str
+    read_elsewhere: bool  # another process told a while ago that it reads it
     total: int
     pieces: list[bytes]
 
 
 _RECORD = """
 SELECT id, api, state, streamed, coalesce(http_status, 0), headers, pump,
+       state = 'open' AND pump_seen_at > now() - make_interval(secs => 60),
        coalesce(input_tokens + output_tokens + coalesce(cache_read_tokens, 0) + coalesce(cache_write_tokens, 0), 0),
        ARRAY(SELECT sealed FROM gateway_app_callpiece WHERE call_id = call.id AND section = %s ORDER BY number)
 FROM gateway_app_call AS call WHERE id = %s AND session_id = ANY(%s) AND account_id = %s
@@ -313,19 +325,50 @@ async def record(database: AsyncConnection[Any], channel: Channel, call_id: str,
     row = await found.fetchone()
     if row is None:
         return None
-    id_, api, state, streamed, status, headers, pump, total, pieces = row
+    id_, api, state, streamed, status, headers, pump, elsewhere, total, pieces = row
     pairs = [(name, value) for name, value in headers]
-    return Record(id_, Api(api), CallState(state), streamed, status, pairs, pump, total, [bytes(piece) for piece in pieces])
+    return Record(
+        id_, Api(api), CallState(state), streamed, status, pairs, pump, bool(elsewhere), total, [bytes(piece) for piece in pieces]
+    )
 
 
-_OF_RELAY = "SELECT id FROM gateway_app_call WHERE session_id = ANY(%s) AND account_id = %s AND relay_id = %s ORDER BY started DESC LIMIT 1"
+@dataclass(frozen=True)
+class Begun:
+    """What answers under a relay's name already. `replayed`: the record of another call does, which was taken out of a window for it."""
+
+    call_id: str
+    replayed: bool
+    equal: bool  # its request is this one's equal; else this one goes on from its answer
 
 
-async def call_of_relay(database: AsyncConnection[Any], channel: Channel, relay_id: str) -> str | None:
-    """The call that the relay has begun under that name, in this session or in one that it was forked from."""
-    found = await database.execute(_OF_RELAY, [list(channel.line), channel.account_id, relay_id])
-    row = await found.fetchone()
-    return None if row is None else str(row[0])
+_OF_RELAY = """
+SELECT id, false, true FROM gateway_app_call
+WHERE session_id = ANY(%(line)s) AND account_id = %(account)s AND relay_id = %(relay)s AND exact = %(exact)s ORDER BY started DESC LIMIT 1
+"""
+_TAKEN_BY_RELAY = """
+SELECT call.id, true, call.exact = %(exact)s OR call.canonical = %(canonical)s OR call.loose = %(loose)s
+FROM gateway_app_windowentry AS entry JOIN gateway_app_call AS call ON call.id = entry.call_id
+WHERE entry.session_id = ANY(%(line)s) AND call.account_id = %(account)s AND entry.consumed_by = %(relay)s ORDER BY entry.id DESC LIMIT 1
+"""
+_TAKE_UP = """
+UPDATE gateway_app_windowentry SET consumed_at = now(), consumed_by = %s
+WHERE session_id = %s AND epoch = %s AND call_id = %s AND consumed_at IS NULL
+"""
+
+
+async def of_relay(database: AsyncConnection[Any], channel: Channel, relay_id: str, prints: Fingerprint) -> Begun | None:
+    """What the relay has begun under that name, in this session or in one that it was forked from.
+
+    The request must be the same, for a name that two machines draw by an accident is no one's. A call that goes on is not for another
+    request any more: its entry in the epoch's window is taken.
+    """
+    facts = {"line": list(channel.line), "account": channel.account_id, "relay": relay_id, **vars(prints)}
+    row = await (await database.execute(_OF_RELAY, facts)).fetchone()
+    if row is not None:
+        await database.execute(_TAKE_UP, [relay_id, channel.session_id, channel.epoch, row[0]])
+    else:
+        row = await (await database.execute(_TAKEN_BY_RELAY, facts)).fetchone()
+    return None if row is None else Begun(*row)
 
 
 _SERVED = """
@@ -343,21 +386,22 @@ async def served_again(database: AsyncConnection[Any], channel: Channel, found: 
 
 _UNDELIVERED = """
 INSERT INTO gateway_app_windowentry (session_id, epoch, call_id, why, "order", open_until, consumed_by)
-SELECT session_id, %(epoch)s, id, 'undelivered', started, now() + make_interval(mins => %(minutes)s), ''
-FROM gateway_app_call WHERE id = %(id)s AND session_id = %(session)s
-ON CONFLICT (session_id, epoch, call_id) DO UPDATE SET consumed_at = NULL, consumed_by = '', open_until = excluded.open_until
+SELECT %(session)s, %(epoch)s, id, 'undelivered', started, now() + make_interval(mins => %(minutes)s), ''
+FROM gateway_app_call WHERE id = %(id)s AND session_id = ANY(%(line)s) AND account_id = %(account)s
+ON CONFLICT (session_id, epoch, call_id) DO UPDATE SET consumed_at = NULL, consumed_by = '',
+    open_until = greatest(gateway_app_windowentry.open_until, excluded.open_until)
 """
 
 
 async def undelivered(database: AsyncConnection[Any], channel: Channel, call_id: str) -> None:
     """Its caller left before it had all: the next equal request gets this answer."""
     facts = {"epoch": channel.epoch, "minutes": WINDOW_MINUTES, "id": call_id, "session": channel.session_id}
-    await database.execute(_UNDELIVERED, facts)
+    await database.execute(_UNDELIVERED, {**facts, "line": list(channel.line), "account": channel.account_id})
 
 
-_BEAT = "UPDATE gateway_app_call SET pump_seen_at = now() WHERE state = 'open' AND pump = %s"
+_BEAT = "UPDATE gateway_app_call SET pump_seen_at = now() WHERE state = 'open' AND pump = %s AND id = ANY(%s)"
 
 
-async def beat(database: AsyncConnection[Any], pump: str) -> None:
-    """This process still reads its open calls."""
-    await database.execute(_BEAT, [pump])
+async def beat(database: AsyncConnection[Any], pump: str, reads: Sequence[str]) -> None:
+    """This process still reads these of its open calls. One whose end it could not write is none of them, and ends as unknown."""
+    await database.execute(_BEAT, [pump, list(reads)])

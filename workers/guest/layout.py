@@ -3,6 +3,9 @@
 SCRIPTS = "usr/lib/keepstate"
 BUSYBOX = f"{SCRIPTS}/busybox"
 SHELL = f"{SCRIPTS}/sh"  # a link to it
+RELAY = f"{SCRIPTS}/relay"  # only where there is a Python
+#: The first argument after it is the directory that holds the relay's. No site, no environment, no byte code that would be written.
+RELAY_COMMAND = ("-I", "-S", "-B", "-c", "import sys; sys.path.insert(0, sys.argv[1]); from relay.service import main; main(sys.argv[2:])")
 PLACES = {
     "init": (f"{SCRIPTS}/init",),
     "exec": (f"{SCRIPTS}/exec",),

@@ -1,0 +1,162 @@
+"""The guest's relay beside the guest: the very files of the image as a process, and a line to the gateway that breaks where it is told."""
+
+import asyncio
+import contextlib
+import os
+import signal
+import socket
+import struct
+import sys
+from collections import deque
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from urllib.parse import urlsplit
+
+from gateway_app.proxy.answer import Frame
+from tests.integration.gateway.house import House, until
+from workers.guest.layout import RELAY_COMMAND
+
+GUEST = Path(__file__).parents[3] / "workers" / "guest"
+SILENCE_SECONDS = 0.4
+
+
+@dataclass(frozen=True)
+class Break:
+    """One connection's fate: `how` (reset, close, hang) once that many bytes of the answer have passed; None: before its head."""
+
+    how: str
+    after: int | None
+
+
+@dataclass
+class Line:
+    """What lies between relay and gateway. Each connection takes the next break, or none."""
+
+    url: str = ""
+    breaks: deque[Break] = field(default_factory=deque)
+    connections: int = 0
+    _open: set[asyncio.StreamWriter] = field(default_factory=set)
+
+    async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self.connections += 1
+        self._open.add(writer)
+        fate = self.breaks.popleft() if self.breaks else None
+        try:
+            there, back = await asyncio.open_connection(urlsplit(self.url).hostname, urlsplit(self.url).port)
+        except OSError:
+            _reset(writer)
+            return
+        self._open.add(back)
+        up = asyncio.create_task(_copy(reader, back))
+        try:
+            await _pass(there, writer, fate)
+        except (asyncio.IncompleteReadError, ConnectionError):
+            pass
+        finally:
+            up.cancel()
+            back.close()
+            writer.close()
+
+    def cut(self) -> None:
+        """Every connection that is open breaks, as when the machine is another host's."""
+        for writer in self._open:
+            _reset(writer)
+        self._open.clear()
+
+
+async def _copy(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    with contextlib.suppress(ConnectionError):
+        while piece := await reader.read(65536):
+            writer.write(piece)
+            await writer.drain()
+
+
+async def _pass(there: asyncio.StreamReader, writer: asyncio.StreamWriter, fate: Break | None) -> None:
+    """The answer frame by frame; its own bytes are counted, not the frames'."""
+    if fate is not None and fate.after is None:
+        await _break(writer, fate)
+        return
+    head = await there.readuntil(b"\r\n\r\n")
+    writer.write(head)
+    left = fate.after if fate is not None else None
+    if b"x-keepstate-frames" not in head:
+        await _copy(there, writer)
+        return
+    while not there.at_eof():
+        start = await there.readexactly(5)
+        kind, length = struct.unpack("!BI", start)
+        payload = await there.readexactly(length)
+        if left is not None and fate is not None and kind in (Frame.DATA, Frame.END):
+            if left <= length:
+                writer.write((start + payload)[: 5 + left])
+                await writer.drain()
+                await _break(writer, fate)
+                return
+            left -= length
+        writer.write(start + payload)
+        await writer.drain()
+
+
+async def _break(writer: asyncio.StreamWriter, fate: Break) -> None:
+    if fate.how == "hang":
+        await asyncio.sleep(3600)
+    if fate.how == "reset":
+        _reset(writer)
+
+
+def _reset(writer: asyncio.StreamWriter) -> None:
+    if writer.is_closing():
+        return
+    writer.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+    writer.transport.abort()
+
+
+@dataclass
+class Relay:
+    process: asyncio.subprocess.Process
+    url: str
+    line: Line
+
+    @property
+    def serving(self) -> int:
+        """The process that serves, which is the first one's child."""
+        (child,) = Path(f"/proc/{self.process.pid}/task/{self.process.pid}/children").read_text().split()
+        return int(child)
+
+    def signal(self, number: signal.Signals) -> None:
+        os.kill(self.serving, number)
+
+
+@asynccontextmanager
+async def relay(at: House, *, silence: float = SILENCE_SECONDS) -> AsyncIterator[Relay]:
+    """A relay whose gateway is the house's, over a line of the test's."""
+    line = Line(at.url)
+    server = await asyncio.start_server(line.serve, "127.0.0.1", 0)
+    port = _free_port()
+    way = f"127.0.0.1:{server.sockets[0].getsockname()[1]}"
+    process = await asyncio.create_subprocess_exec(sys.executable, *RELAY_COMMAND, str(GUEST), str(port), way, str(silence))
+    try:
+        await until(lambda: _listens(port))
+        yield Relay(process, f"http://127.0.0.1:{port}", line)
+    finally:
+        process.kill()
+        await process.wait()
+        line.cut()
+        server.close()
+
+
+def _free_port() -> int:
+    with socket.socket() as sock:
+        sock.bind(("127.0.0.1", 0))
+        return int(sock.getsockname()[1])
+
+
+async def _listens(port: int) -> bool:
+    try:
+        _, writer = await asyncio.open_connection("127.0.0.1", port)
+    except OSError:
+        return False
+    writer.close()
+    return True
