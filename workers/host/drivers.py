@@ -7,7 +7,7 @@ from functools import cache
 from django.conf import settings
 
 from workers.guest.image import list_images
-from workers.host.identity import host_directory, images_directory
+from workers.host.identity import host_directory, images_directory, networks_directory
 from workers.machine.driver import MachineDriver
 from workers.machine.process.isolation import Isolation
 from workers.machine.qemu.driver import QemuDriver
@@ -19,7 +19,7 @@ PROOF_IMAGES = {"x86_64": "tiny", "aarch64": "tiny-arm64"}
 def _qemu() -> MachineDriver:
     name = PROOF_IMAGES.get(os.uname().machine)
     proof = [image for image in list_images(images_directory()) if image.name == name]
-    return QemuDriver(host_directory() / "accelerators.json", proof[-1] if proof else None, _isolation())
+    return QemuDriver(host_directory() / "accelerators.json", proof[-1] if proof else None, _isolation(), networks_directory())
 
 
 def _isolation() -> Isolation:

@@ -1,6 +1,7 @@
 """Which host this is, and where its files lie.
 
 <var>/host/<host id>/machines/<session>.<epoch>/   runtime directories, one per machine that was ever started here
+<var>/host/<host id>/net/<session>.<epoch>         the network namespace of that machine
 <var>/host/<host id>/staging/<operation>.<token>/  what a save holds before it is published
 <var>/host/<host id>/cache/                        assembled images, by content
 """
@@ -48,6 +49,10 @@ def host_directory() -> Path:
 
 def machines_directory() -> Path:
     return host_directory() / "machines"
+
+
+def networks_directory() -> Path:
+    return host_directory() / "net"
 
 
 def staging_directory() -> Path:

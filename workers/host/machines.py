@@ -10,8 +10,9 @@ from workers.guest.errors import ImageError
 from workers.guest.image import load_image
 from workers.host import lazy
 from workers.host.drivers import driver
-from workers.host.identity import epoch_of, images_directory, machines_directory, runtime_directory
+from workers.host.identity import epoch_of, images_directory, machines_directory, networks_directory, runtime_directory
 from workers.machine.driver import GuestImage, Machine, MachineError, MachineSpec
+from workers.machine.network import namespace
 from workers.machine.process import alive
 
 log = logging.getLogger(__name__)
@@ -36,8 +37,8 @@ def image_of(session: Session) -> GuestImage:
         ) from error
 
 
-def spec_of(session: Session) -> MachineSpec:
-    return MachineSpec(session_id=session.id, memory_bytes=session.memory_bytes, cpus=session.cpus)
+def spec_of(session: Session, *, network: bool = True) -> MachineSpec:
+    return MachineSpec(session_id=session.id, memory_bytes=session.memory_bytes, cpus=session.cpus, network=network)
 
 
 def machine_of(session: Session) -> Machine | None:
@@ -46,7 +47,7 @@ def machine_of(session: Session) -> Machine | None:
 
 
 def end(runtime: Path) -> None:
-    """Kill the machine of that directory, if one lives, then remove the directory. Safe to repeat.
+    """Kill the machine of that directory, if one lives, then remove its network and the directory. Safe to repeat.
 
     Raises MachineError, and leaves the directory, if a process lives there that cannot be named or does not go.
     """
@@ -55,6 +56,7 @@ def end(runtime: Path) -> None:
         machine.kill()
     elif alive.is_held(runtime):
         raise MachineError("kill_failed", f"Something holds {runtime}/alive.lock and no record names it; nothing was ended.")
+    namespace.remove(networks_directory() / runtime.name)
     was_lazy = bool(lazy.used_by(runtime))
     shutil.rmtree(runtime, ignore_errors=True)
     if was_lazy:

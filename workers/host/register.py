@@ -11,7 +11,7 @@ from sessions_app.errors import FleetUnavailable
 from workers.guest.image import list_images, read_description
 from workers.host.drivers import driver
 from workers.host.identity import boot_id, host_directory, host_id, images_directory
-from workers.host.pins import pin_here
+from workers.host.pins import resumable_here
 from workers.models import Host, HostPin
 
 MIB = 1 << 20
@@ -40,12 +40,13 @@ def register() -> Host:
 
 
 def prove() -> list[Pin]:
-    """A pin for each architecture that this host runs; one that is installed and does not answer as it must is left out, and logged."""
+    """The pins of each architecture that this host runs; one that is installed and does not answer as it must is left out, and logged."""
     architectures = driver().capabilities().architectures or {os.uname().machine}  # with none, the refusal names what to install
-    proved, refusals = [], []
+    proved: list[Pin] = []
+    refusals = []
     for architecture in sorted(architectures):
         try:
-            proved.append(pin_here(architecture))
+            proved += resumable_here(architecture)
         except FleetUnavailable as refusal:
             log.error("architecture not proved", extra={"architecture": architecture, "reason": refusal.message})
             refusals.append(refusal)

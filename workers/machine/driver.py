@@ -60,6 +60,7 @@ class MachineSpec:
     session_id: str
     memory_bytes: int  # a multiple of 1 MiB
     cpus: int
+    network: bool = True  # False for what was saved before machines had one: it resumes as it was
 
 
 @dataclass(frozen=True)
@@ -207,6 +208,9 @@ class MachineDriver(Protocol):
     def pin_facts(self, architecture: str) -> dict[str, str]:
         """What must be equal for a checkpoint to resume: hypervisor build and firmware hashes, machine type, accelerator, CPU model, device
         list, kernel release. Raises `hypervisor_missing` with the package to install."""
+
+    def pin_facts_without_network(self, architecture: str) -> dict[str, str] | None:
+        """The same of a machine whose spec says that it has no network; None from a driver that never started one with."""
 
     def boot(self, runtime: Path, spec: MachineSpec, image: GuestImage, *, timeout_seconds: float) -> Machine:
         """Prerequisites: `runtime` does not exist or holds no live machine.

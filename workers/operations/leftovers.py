@@ -1,4 +1,5 @@
-"""Remove what nobody will come back for: machines of epochs that were left, what saves held whose operation has ended.
+"""Remove what nobody will come back for: machines of epochs that were left, networks whose machine is gone, what saves held
+whose operation has ended.
 
 First rule: what is not certainly ours is not touched. A directory of a session that neither the database nor the service record knows is
 left alone and told. A host that was away while a session, or its whole account, was erased ends here what it still has of it.
@@ -12,7 +13,8 @@ from pathlib import Path
 from sessions_app.models import Operation, ServiceRecord, Session
 from sessions_app.states import OPERATION_ACTIVE, SessionState
 from workers.host import machines, turn
-from workers.host.identity import epoch_of, machines_directory, staging_directory
+from workers.host.identity import epoch_of, machines_directory, networks_directory, staging_directory
+from workers.machine.network import namespace
 from workers.operations.settle import busy
 
 log = logging.getLogger(__name__)
@@ -28,6 +30,8 @@ def sweep_leftovers() -> None:
             _sweep(directory)
         except Exception:
             log.exception("a leftover could not be removed", extra={"directory": directory.name})
+    for left in namespace.leftovers(networks_directory(), machines_directory()):
+        namespace.remove(left)
 
 
 def _sweep(directory: Path) -> None:

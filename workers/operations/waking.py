@@ -29,7 +29,7 @@ from workers.host import machines
 from workers.host.drivers import driver
 from workers.host.identity import host_id, machines_directory, runtime_directory
 from workers.host.note import write_note
-from workers.host.pins import pin_here
+from workers.host.pins import has_network, pin_here
 from workers.machine.driver import GuestIdentity, GuestImage, Machine, MachineError
 from workers.operations.clock import await_clock
 from workers.operations.identity import identity_for
@@ -69,7 +69,7 @@ class Waking:
 
 def require_pin(work: Work, checkpoint: Checkpoint) -> None:
     here = pin_here(work.session.architecture)
-    if here.digest == checkpoint.pin_id:
+    if here.digest == checkpoint.pin_id or not has_network(checkpoint.pin_id, work.session.architecture):
         return
     differing = pins.differences(checkpoint.pin.facts, here.facts)
     raise StackIncompatible(
@@ -124,7 +124,8 @@ def _start(way: Waking, image: GuestImage, images: Assembled, runtime: Path) -> 
     Returns what waits for the guest's clock. The commit comes last: the machine is ended for what fails before it, and for nothing later.
     """
     work, checkpoint = way.work, way.checkpoint
-    machine = driver().resume(runtime, machines.spec_of(work.session), image, images.saved, timeout_seconds=LOAD_SECONDS)
+    spec = machines.spec_of(work.session, network=has_network(checkpoint.pin_id, work.session.architecture))
+    machine = driver().resume(runtime, spec, image, images.saved, timeout_seconds=LOAD_SECONDS)
     write_note(runtime, checkpoint=checkpoint.id, overlay="", images=images.names, lazy=images.lazy)
     crash.reach("loaded")
     images.confirm()

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from workers.machine.driver import GuestImage, MachineSpec
-from workers.machine.qemu.argv import Accelerator, DiskChain, command_line, device_layout
+from workers.machine.qemu.argv import NETWORK, UNPLUGGED, Accelerator, DiskChain, command_line, device_layout, plugged_into
 from workers.machine.qemu.binary import QemuBinary
 
 QEMU = QemuBinary(Path("/usr/bin/qemu-system-x86_64"), "0" * 64, "pc-q35-7.2", False, ())
@@ -22,6 +22,10 @@ ARM_IMAGE = replace(IMAGE, name="tiny-arm64", architecture="aarch64")
 
 def line(qemu=QEMU, memory="/m/memory.img", disk=None, accelerator="tcg", incoming=False, image=IMAGE):
     return command_line(qemu, Accelerator(accelerator), SPEC, image, Path(memory), disk, incoming=incoming)
+
+
+def line_of(spec, netdev=UNPLUGGED):
+    return command_line(QEMU, Accelerator("tcg"), spec, IMAGE, Path("/m/memory.img"), None, incoming=False, netdev=netdev)
 
 
 def values(argv, option):
@@ -82,9 +86,24 @@ def test_there_is_no_balloon_and_nothing_that_gives_memory_back():
     assert not [word for word in ("balloon", "free-page", "virtio-mem", "pc-dimm", "nvdimm") if word in words]
 
 
-def test_the_device_layout_names_no_path_and_tells_a_disk_from_none():
-    assert "/" not in device_layout("x86_64", True)
-    assert device_layout("x86_64", True) != device_layout("x86_64", False)
+def test_the_device_layout_names_no_path_and_tells_a_disk_and_a_network_from_none():
+    layouts = [device_layout("x86_64", disk, network) for disk in (True, False) for network in (True, False)]
+    assert not [layout for layout in layouts if "/" in layout]
+    assert len(set(layouts)) == 4
+
+
+def test_a_machine_with_a_network_differs_from_one_without_in_one_device_more_and_nothing_before_it():
+    without, plugged = line_of(replace(SPEC, network=False)), line_of(SPEC, plugged_into(7))
+    assert plugged[: len(without)] == without
+    assert [plugged[len(without)], plugged[len(without) + 1]] == ["-netdev", "tap,id=net0,fd=7,vhost=off"]
+    assert json.loads(plugged[-1]) == NETWORK
+    assert "addr" in NETWORK, "its place on the bus is named, so that no other device moves"
+
+
+def test_what_the_network_is_plugged_into_changes_nothing_that_the_guest_sees():
+    unplugged, plugged = line_of(SPEC), line_of(SPEC, plugged_into(7))
+    assert values(unplugged, "-device") == values(plugged, "-device")
+    assert values(unplugged, "-netdev") != values(plugged, "-netdev")
 
 
 def test_there_is_a_monitor_for_doing_and_one_for_looking():
@@ -110,4 +129,4 @@ def test_an_arm64_machine_has_the_same_devices_but_for_what_only_a_pc_has():
     pc, arm = line(disk=DISK), line(ARM_QEMU, disk=DISK, image=ARM_IMAGE)
     assert drivers(pc) - drivers(arm) == {"vmgenid"}
     assert not any("ICH9" in value for value in values(arm, "-global"))
-    assert device_layout("aarch64", True) != device_layout("x86_64", True)
+    assert device_layout("aarch64", True, True) != device_layout("x86_64", True, True)

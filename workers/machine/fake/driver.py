@@ -44,6 +44,9 @@ class FakeDriver:
         source = "-".join(file_sha256(Path(str(module.__file__)))[:16] for module in (hypervisor, guest))
         return {"hypervisor": self.name, "architecture": architecture, "hypervisor_sha256": source, "host_kernel": os.uname().release}
 
+    def pin_facts_without_network(self, architecture: str) -> dict[str, str] | None:
+        return None
+
     def boot(self, runtime: Path, spec: MachineSpec, image: GuestImage, *, timeout_seconds: float) -> Machine:
         machine = self._start(runtime, spec, image, None, timeout_seconds, "boot_failed", self.faults.boot_fails)
         machine.run()

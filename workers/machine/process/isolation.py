@@ -5,7 +5,6 @@ A worker that is not root cannot: its machines run as itself, behind QEMU's own 
 
 import logging
 import os
-import threading
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
@@ -13,6 +12,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from workers.machine.process import mounts, uids
+from workers.machine.process.threads import apart
 
 T = TypeVar("T")
 log = logging.getLogger(__name__)
@@ -81,19 +81,9 @@ def has_capabilities() -> bool:
 
 def within(view: mounts.View, mount_point: Path, act: Callable[[], T]) -> T:
     """What `act` returns in a thread whose root is the view, as is that of the processes it starts. Raises what it raises, OSError."""
-    outcome: list[T] = []
-    failure: list[BaseException] = []
 
-    def enter_and_act() -> None:
-        try:
-            mounts.enter(view, mount_point)
-            outcome.append(act())
-        except BaseException as error:
-            failure.append(error)
+    def enter_and_act() -> T:
+        mounts.enter(view, mount_point)
+        return act()
 
-    thread = threading.Thread(target=enter_and_act, name="isolated", daemon=True)
-    thread.start()
-    thread.join()
-    if failure:
-        raise failure[0]
-    return outcome[0]
+    return apart(enter_and_act)

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from workers.machine.driver import GuestImage, MachineSpec
+from workers.machine.network.addresses import GUEST_MAC
 from workers.machine.qemu.binary import QemuBinary
 from workers.machine.qemu.platform import Platform, platform_of
 from workers.machine.runtime import PID_NAME
@@ -34,6 +35,24 @@ DEVICES: tuple[Mapping[str, object], ...] = (
 )
 # An error of the host's disk is the guest's I/O error; QEMU's default would stop the machine without a word.
 DISK: Mapping[str, object] = {"driver": "virtio-blk-pci", "id": DISK_DEVICE, "werror": "report", "rerror": "report"}
+NETDEV = "net0"
+# At a place of its own on the bus, so that all other devices are where they are in a machine without it. No ROM: nothing boots from it. The
+# guest need not be told to announce itself after a resume: there is one neighbour, and it knows.
+NETWORK: Mapping[str, object] = {
+    "driver": "virtio-net-pci",
+    "id": "nic0",
+    "netdev": NETDEV,
+    "mac": GUEST_MAC,
+    "addr": "0x10",
+    "romfile": "",
+    "guest_announce": False,
+}
+UNPLUGGED = f"hubport,id={NETDEV},hubid=0"  # the guest's side is the same, and what it sends is dropped
+
+
+def plugged_into(tap_fd: int) -> str:
+    """The end of a network device that is the open tap; QEMU has inherited it."""
+    return f"tap,id={NETDEV},fd={tap_fd},vhost=off"
 
 
 @dataclass(frozen=True)
@@ -62,8 +81,12 @@ def command_line(
     disk: DiskChain | None,
     *,
     incoming: bool,
+    netdev: str = UNPLUGGED,
 ) -> list[str]:
-    """Equal at boot and at resume but for the paths and `-incoming`. The process starts stopped and runs in the runtime directory."""
+    """Equal at boot and at resume but for the paths, `-incoming`, and what the network is plugged into.
+
+    The process starts stopped and runs in the runtime directory.
+    """
     platform = platform_of(image.architecture)
     argv = [str(qemu.path), "-nodefaults", "-no-user-config", "-display", "none", "-S", "-sandbox", SANDBOX]
     machine = platform.machine(qemu.machine_type)
@@ -75,6 +98,8 @@ def command_line(
     # A guest that ends (shut down, reset, panicked) leaves a stopped process that can still say why and show its console.
     argv += ["-no-reboot", "-no-shutdown", "-pidfile", PID_NAME]
     argv += [*_channels(), *_devices(platform, disk)]
+    if spec.network:
+        argv += ["-netdev", netdev, "-device", json.dumps(NETWORK)]
     if incoming:  # the device file is written without a configuration section, so none may be expected
         argv += ["-incoming", "defer", "-global", "migration.send-configuration=off"]
     return argv
@@ -93,10 +118,10 @@ def memory_backend(qemu: QemuBinary, memory: Path, memory_bytes: int) -> dict[st
     return backend
 
 
-def device_layout(architecture: str, with_disk: bool) -> str:
+def device_layout(architecture: str, with_disk: bool, with_network: bool) -> str:
     """The guest-visible devices as one line: equal lines, equal layouts."""
     platform = platform_of(architecture)
-    devices = [*platform.devices, *DEVICES, *([DISK] if with_disk else [])]
+    devices = [*platform.devices, *DEVICES, *([DISK] if with_disk else []), *([NETWORK] if with_network else [])]
     shown = (json.dumps(device, sort_keys=True, separators=(",", ":")) for device in devices)
     return ";".join([*shown, *platform.globals, platform.serial])
 

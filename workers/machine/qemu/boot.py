@@ -24,6 +24,7 @@ def boot(
     image: GuestImage,
     timeout_seconds: float,
     isolation: Isolation,
+    networks: Path | None = None,
 ) -> None:
     """The contract's `boot`: on return the machine of `runtime` runs and its guest has answered."""
     deadline = time.monotonic() + timeout_seconds
@@ -34,7 +35,8 @@ def boot(
             file.truncate(spec.memory_bytes)
         give(memory)
         disk = starting_chain(runtime, image, None, "boot_failed")
-        argv = command_line(qemu, accelerator, spec, image, memory.resolve(), disk, incoming=False)
+        netdev = start.connect(networks if spec.network else None)
+        argv = command_line(qemu, accelerator, spec, image, memory.resolve(), disk, incoming=False, netdev=netdev)
         start.launch(argv, record_of(spec, image, memory.resolve()), needs_of(qemu, accelerator, image, memory.resolve(), None))
         with wait_for_monitor(runtime, OPERATIONS_SOCKET, deadline) as monitor:
             monitor.call("cont")

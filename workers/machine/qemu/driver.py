@@ -7,6 +7,7 @@ from functools import cached_property
 from pathlib import Path
 
 from workers.machine.driver import Capabilities, GuestImage, Machine, MachineError, MachineSpec, SavedState
+from workers.machine.network import namespace
 from workers.machine.process import alive
 from workers.machine.process.isolation import AUTO, Isolation
 from workers.machine.qemu import pins
@@ -28,27 +29,33 @@ class QemuDriver:
     """`proofs`: a file of this host in which the accelerator's proof is kept. `proof_image`: what is booted to prove it.
 
     Without an image of the host's own architecture nothing is proved and TCG is used; other architectures are always emulated. All workers
-    of a host must be given the same image, for the accelerator is part of the pin.
+    of a host must be given the same image, for the accelerator is part of the pin. `networks`: where machines' network namespaces are held;
+    without, or where none can be made, a machine's network device is plugged into nothing.
     """
 
     name = DRIVER_NAME
 
-    def __init__(self, proofs: Path, proof_image: GuestImage | None = None, isolation: Isolation = AUTO):
+    def __init__(self, proofs: Path, proof_image: GuestImage | None = None, isolation: Isolation = AUTO, networks: Path | None = None):
         self._proofs, self._proof_image, self._isolation = proofs, proof_image, isolation
+        self._networks = networks
 
     def capabilities(self) -> Capabilities:
-        return Capabilities(installed(), live_capture=True, disk=True, network=False, fresh_randomness=True)
+        return Capabilities(installed(), live_capture=True, disk=True, network=self._reachable() is not None, fresh_randomness=True)
 
     def pin_facts(self, architecture: str) -> dict[str, str]:
         return pins.pin_facts(architecture, find_qemu(architecture), self.accelerator(architecture))
 
+    def pin_facts_without_network(self, architecture: str) -> dict[str, str] | None:
+        return pins.pin_facts(architecture, find_qemu(architecture), self.accelerator(architecture), with_network=False)
+
     def boot(self, runtime: Path, spec: MachineSpec, image: GuestImage, *, timeout_seconds: float) -> Machine:
-        boot(runtime, find_qemu(image.architecture), self.accelerator(image.architecture), spec, image, timeout_seconds, self._isolation)
+        qemu, accelerator = find_qemu(image.architecture), self.accelerator(image.architecture)
+        boot(runtime, qemu, accelerator, spec, image, timeout_seconds, self._isolation, self._reachable())
         return self._live(runtime)
 
     def resume(self, runtime: Path, spec: MachineSpec, image: GuestImage, saved: SavedState, *, timeout_seconds: float) -> Machine:
         qemu, accelerator = find_qemu(image.architecture), self.accelerator(image.architecture)
-        channel = resume(runtime, qemu, accelerator, spec, image, saved, timeout_seconds, self._isolation)
+        channel = resume(runtime, qemu, accelerator, spec, image, saved, timeout_seconds, self._isolation, self._reachable())
         return self._live(runtime, channel)
 
     def attach(self, runtime: Path) -> Machine | None:
@@ -73,6 +80,9 @@ class QemuDriver:
         boot(runtime, find_qemu(image.architecture), KVM, MachineSpec("proof", PROOF_MEMORY_BYTES, 1), image, seconds, self._isolation)
         QemuMachine(runtime, read_record(runtime, DRIVER_NAME) or {}).kill()
         shutil.rmtree(runtime, ignore_errors=True)
+
+    def _reachable(self) -> Path | None:
+        return self._networks if self._networks is not None and namespace.obstacle() is None else None
 
     def _live(self, runtime: Path, channel: HeldChannel | None = None) -> Machine:
         record = read_record(runtime, DRIVER_NAME)

@@ -11,7 +11,7 @@ from workers.machine.qemu.platform import Platform, platform_of
 from workers.machine.qemu.probe import Probe, probe
 
 
-def pin_facts(architecture: str, qemu: QemuBinary, accelerator: Accelerator) -> dict[str, str]:
+def pin_facts(architecture: str, qemu: QemuBinary, accelerator: Accelerator, *, with_network: bool = True) -> dict[str, str]:
     """Texts without secrets: refusals show them. Raises `hypervisor_missing`."""
     platform = platform_of(architecture)
     machine = platform.machine(qemu.machine_type)
@@ -25,7 +25,7 @@ def pin_facts(architecture: str, qemu: QemuBinary, accelerator: Accelerator) -> 
         "machine_type": machine,
         "accelerator": accelerator.name,
         "cpu": cpu_model(platform, accelerator, seen),
-        "devices": device_layout(architecture, with_disk=True),
+        "devices": device_layout(architecture, with_disk=True, with_network=with_network),
         "host_kernel": os.uname().release,
     }
 

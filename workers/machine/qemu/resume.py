@@ -25,6 +25,7 @@ def resume(
     saved: SavedState,
     timeout_seconds: float,
     isolation: Isolation,
+    networks: Path | None = None,
 ) -> HeldChannel:
     """The contract's `resume`: on return the machine of `runtime` holds the saved moment and its virtual CPUs have not run.
 
@@ -37,7 +38,8 @@ def resume(
         saved_disk = saved.disk.resolve() if saved.disk else None
         disk = starting_chain(runtime, image, saved_disk, "resume_failed")
         memory = saved.memory.resolve()
-        argv = command_line(qemu, accelerator, spec, image, memory, disk, incoming=True)
+        netdev = start.connect(networks if spec.network else None)
+        argv = command_line(qemu, accelerator, spec, image, memory, disk, incoming=True, netdev=netdev)
         start.launch(argv, record_of(spec, image, memory, saved_disk), needs_of(qemu, accelerator, image, memory, saved_disk))
         with wait_for_monitor(runtime, OPERATIONS_SOCKET, deadline) as monitor:
             channel = open_before_resume(monitor, runtime)

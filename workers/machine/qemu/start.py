@@ -7,11 +7,12 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from workers.machine.driver import GuestImage, MachineError, MachineSpec
+from workers.machine.network import namespace
 from workers.machine.process import cgroup, identity, spawn
 from workers.machine.process.isolation import Isolation
 from workers.machine.process.kill import kill
 from workers.machine.process.uids import NoneFree, TakenId, give
-from workers.machine.qemu.argv import INSPECTION_SOCKET, Accelerator
+from workers.machine.qemu.argv import INSPECTION_SOCKET, UNPLUGGED, Accelerator, plugged_into
 from workers.machine.qemu.binary import QemuBinary
 from workers.machine.qemu.confine import Needs, confined, take
 from workers.machine.qemu.console import console_tail, plain
@@ -26,18 +27,28 @@ FILE_MARGIN_BYTES = 256 * 1024 * 1024  # beyond the disk's size: an overlay's ta
 
 
 class Start:
-    """A start under way: the claimed directory, its lock until the process has it, and the end of the process's error stream."""
+    """A start under way: the claimed directory, its lock and its tap until the process has them, the end of the process's error stream."""
 
     def __init__(self, runtime: Path, lock_fd: int, isolation: Isolation):
         self.runtime, self._isolation = runtime, isolation
         self._lock_fd: int | None = lock_fd
         self._user: TakenId | None = None
+        self._namespace: Path | None = None
+        self._tap: int | None = None
         self._process: identity.ProcessIdentity | None = None
         self._stderr, self._stderr_writer = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
 
     def take_user(self) -> None:
         """Before anything is made in the directory: whose it will be. Raises RuntimeError, NoneFree, OSError."""
         self._user = take(self.runtime, self._isolation)
+
+    def connect(self, networks: Path | None) -> str:
+        """The other end of the network device: a namespace of its own below `networks`, or nothing without them. Raises OSError."""
+        if networks is None:
+            return UNPLUGGED
+        self._namespace = networks / self.runtime.name
+        self._tap = namespace.make(self._namespace)
+        return plugged_into(self._tap)
 
     def launch(self, argv: Sequence[str], record: Mapping[str, object], needs: Needs) -> None:
         """Record what is about to live here, start it, then record which process it is. Raises OSError.
@@ -49,21 +60,22 @@ class Start:
         (self.runtime / PID_NAME).touch(mode=0o600)
         give(self.runtime / PID_NAME)
         with passed(argv, self.runtime) as (words, sockets):
-            pid = self._spawn(words, record, needs, sockets)
-        self._close_locks()
+            inherited = sockets if self._tap is None else (*sockets, self._tap)
+            pid = self._spawn(words, record, needs, inherited)
+        self._close_ours()
         self._process = identity.identify(pid)
         if self._isolation.cgroup is not None:
             memory_bytes = int(str(record["memory_bytes"]))
             cgroup.enclose(self._isolation.cgroup, self.runtime.name, pid, memory_bytes, emulated=not needs.kvm)
         write_record(self.runtime, {**record, "driver": DRIVER_NAME, "process": self._process and self._process.as_record()})
 
-    def _spawn(self, argv: Sequence[str], record: Mapping[str, object], needs: Needs, sockets: tuple[int, ...]) -> int:
+    def _spawn(self, argv: Sequence[str], record: Mapping[str, object], needs: Needs, inherited: tuple[int, ...]) -> int:
         assert self._lock_fd is not None
         disk_bytes = int(str(record["disk_bytes"] or 0))
-        terms = spawn.Terms(disk_bytes + FILE_MARGIN_BYTES, sockets)
+        terms = spawn.Terms(disk_bytes + FILE_MARGIN_BYTES, inherited)
         if self._user is not None:
             user = confined(self.runtime, needs, self._user.uid, self._isolation.mount_point)
-            terms = spawn.Terms(terms.file_bytes, (*sockets, self._user.lock_fd), user)
+            terms = spawn.Terms(terms.file_bytes, (*inherited, self._user.lock_fd), user)
         return spawn.spawn(argv, self.runtime, self._lock_fd, self._stderr_writer, terms)
 
     def last_words(self) -> str:
@@ -81,22 +93,27 @@ class Start:
 
     def abandon(self) -> None:
         """No process and no file is left."""
-        self._close_locks()
+        self._close_ours()
         kill(self.runtime, self._process)
+        if self._namespace is not None:
+            namespace.remove(self._namespace)
         discard(self.runtime)
 
     def close(self) -> None:
-        self._close_locks()
+        self._close_ours()
         os.close(self._stderr)
         os.close(self._stderr_writer)
 
-    def _close_locks(self) -> None:
+    def _close_ours(self) -> None:
         if self._lock_fd is not None:
             os.close(self._lock_fd)
             self._lock_fd = None
         if self._user is not None:
             self._user.close()
             self._user = None
+        if self._tap is not None:
+            os.close(self._tap)
+            self._tap = None
 
 
 @contextmanager
