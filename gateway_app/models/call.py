@@ -33,7 +33,7 @@ class Call(models.Model):
     key_last4 = models.CharField(max_length=4)
 
     state = models.CharField(max_length=12, choices=[(one.value, one.value) for one in CallState], default=CallState.OPEN)
-    pump = models.CharField(max_length=64, blank=True)  # the process that reads it
+    pump = models.CharField(max_length=64, blank=True)  # the process that reads it, or has read it
     pump_seen_at = models.DateTimeField(null=True, blank=True)
     http_status = models.PositiveSmallIntegerField(null=True, blank=True)
     headers = models.JSONField(default=list)  # of the answer, as pairs
@@ -51,6 +51,7 @@ class Call(models.Model):
     started_at = models.DateTimeField(db_default=Now(), editable=False)
     first_byte_at = models.DateTimeField(null=True, blank=True)
     ended_at = models.DateTimeField(null=True, blank=True)
+    delivered_at = models.DateTimeField(null=True, blank=True)  # a caller's connection took all of the answer; told a moment later
 
     class Meta:
         constraints = [

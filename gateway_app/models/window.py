@@ -16,6 +16,7 @@ class WindowEntry(models.Model):
     open_until = models.DateTimeField()
     consumed_at = models.DateTimeField(null=True, blank=True)
     consumed_by = models.CharField(max_length=64, blank=True)
+    delivered_at = models.DateTimeField(null=True, blank=True)  # who consumed it had all of it: until then its retry may have it again
 
     class Meta:
         constraints = [models.UniqueConstraint(fields=["session", "epoch", "call"], name="window_entry")]

@@ -27,6 +27,7 @@ from gateway_app.proxy import answer, channel, headers, recorded, refusals, rows
 from gateway_app.proxy import request as requests
 from gateway_app.proxy.answer import Answer
 from gateway_app.proxy.channel import Channel
+from gateway_app.proxy.delivery import Deliveries
 from gateway_app.proxy.passed import pass_on
 from gateway_app.proxy.pool import Pool
 from gateway_app.proxy.pump import Pump, Sending
@@ -56,6 +57,7 @@ class Gateway:
         self.settings, self.database, self.client = settings, database, client
         self.name = uuid.uuid4().hex
         self.seals = Seals()
+        self.deliveries = Deliveries(database, self.name)
         self.pumps: dict[str, Pump] = {}
         self._tasks: set[asyncio.Task[None]] = set()
         self._newest: dict[tuple[str, str], Delivery] = {}  # of the connections for one relay's call, the last that came
@@ -100,26 +102,27 @@ class Gateway:
 
     async def _call(self, who: Channel, request: web.Request, asked: Asked) -> web.StreamResponse:
         """The four tiers, in their order. Of an answer that did not arrive as a whole, the rest is for the same request, made again."""
-        key, whole = (who.session_id, asked.relay_id or uuid.uuid4().hex), False
+        key, whole, refused = (who.session_id, asked.relay_id or uuid.uuid4().hex), False, False
         self._newest[key] = asked.delivery
         try:
             if asked.relay_id:
                 response, whole = await answer.give_frames(request, self._found(who, asked), asked.route.provider)
             else:
                 response, whole = await answer.give(request, await self._found(who, asked))
-        except Refusal:
-            whole = True
+        except Refusal as refusal:
+            refused = refusal.code != refusals.UNAVAILABLE  # then what was found already is for the retry
             raise
         finally:  # a caller that leaves cancels this task; a relay that has come back already has the answer in its hands
             if self._newest.get(key) is asked.delivery:
                 del self._newest[key]
-                if not whole:
-                    self._spawn(self._left(who, asked.delivery), "left")
+                if not refused:
+                    self.deliveries.over(who, asked.delivery, whole=whole)
         return response
 
     async def _found(self, who: Channel, asked: Asked) -> Answer:
         """Raises Refusal."""
         try:
+            await self.deliveries.ready(who)
             sealer = await self.seals.of(who.account_id)
             try:
                 return await self._continued(who, asked, sealer) or await self._answered_or_sent(who, asked, sealer)
@@ -197,7 +200,7 @@ class Gateway:
     async def _rest_of(self, connection: Any, who: Channel, call_id: str, asked: Asked, sealer: Sealer) -> tuple[Record, Answer] | None:
         stored = await rows.record(connection, who, call_id, Section.REQUEST)
         answered = await rows.record(connection, who, call_id)
-        if stored is None or answered is None or asked.parsed is None:
+        if stored is None or answered is None or asked.parsed is None or answered.state != CallState.COMPLETE:
             return None
         data, body = recorded.plain(answered, sealer), recorded.plain(stored, sealer)
         rest = recorded.rest(answered, data, body, asked.parsed, streamed=asked.streamed, start=asked.offset)
@@ -302,19 +305,6 @@ class Gateway:
         finally:
             self.pumps.pop(pump.call.id, None)
 
-    async def _left(self, who: Channel, delivery: Delivery) -> None:
-        if delivery.opening is not None:
-            await asyncio.wait({delivery.opening})
-            delivery.opening.exception()  # it was told to whoever waited; who left may not have
-        if not delivery.call_id:
-            return
-        try:
-            async with self.database.connection() as connection:
-                await rows.undelivered(connection, who, delivery.call_id)
-        except (OperationalError, PoolTimeout):
-            told = {"call_id": delivery.call_id}
-            log.warning("a call's caller left, and that could not be written: its retry will be a call of its own", extra=told)
-
     async def beat(self) -> None:
         """For as long as the process lives."""
         while True:
@@ -330,6 +320,7 @@ class Gateway:
         """Wait for the pumps to end, so long at most. Returns how many are left."""
         if self._tasks:
             await asyncio.wait(set(self._tasks), timeout=seconds)
+        await self.deliveries.end(seconds)
         return len(self._tasks)
 
 

@@ -19,6 +19,8 @@ _TYPES = {
     503: "overloaded_error",
 }
 
+UNAVAILABLE = "ks_unavailable"
+
 
 @dataclass(frozen=True)
 class Refusal(Exception):
@@ -95,7 +97,7 @@ def upgrade() -> Refusal:
 
 
 def unavailable() -> Refusal:
-    return Refusal(503, "ks_unavailable", "The gateway's database does not answer. Nothing was sent.", retry=True, retry_after=1)
+    return Refusal(503, UNAVAILABLE, "The gateway's database does not answer. Nothing was sent.", retry=True, retry_after=1)
 
 
 def not_reached(why: str) -> Refusal:

@@ -18,8 +18,6 @@ from gateway_app.usage import Tokens
 
 #: A piece of a recorded section before it is sealed.
 PIECE_BYTES = 1 << 20
-#: Minutes that an entry of a window stays open: longer than any client that was measured goes on retrying.
-WINDOW_MINUTES = 15
 
 
 @dataclass(frozen=True)
@@ -171,7 +169,7 @@ _END = """
 UPDATE gateway_app_call SET state = %(state)s, ended = nextval('gateway_app_tick'), http_status = %(http_status)s, headers = %(headers)s,
     response_bytes = %(response_bytes)s, input_tokens = %(input)s, output_tokens = %(output)s, cache_read_tokens = %(cache_read)s,
     cache_write_tokens = %(cache_write)s, model = CASE WHEN %(model)s = '' THEN model ELSE %(model)s END, ended_at = clock_timestamp(),
-    first_byte_at = clock_timestamp() - make_interval(secs => %(since_first)s), pump = ''
+    first_byte_at = clock_timestamp() - make_interval(secs => %(since_first)s)
 WHERE id = %(id)s AND state = 'open' AND pump = %(pump)s
 """
 _BILL = """
@@ -202,7 +200,10 @@ ON CONFLICT (account_id) DO UPDATE SET spent_tokens = whole.spent_tokens + exclu
 async def end_call(
     database: AsyncConnection[Any], channel: Channel, call: Opened, ended: Ended, sealed: Sequence[bytes], since_first: float
 ) -> bool:
-    """The end of a call, its bytes and its bill, durable at return. False if somebody else has ended it: nothing was written."""
+    """The end of a call, its bytes and its bill, durable at return. False if somebody else has ended it: nothing was written.
+
+    Safe to repeat: a connection that broke while it committed does not tell whether it did.
+    """
     tokens = ended.tokens
     async with database.transaction():
         written = await database.execute(
@@ -223,11 +224,16 @@ async def end_call(
             },
         )
         if written.rowcount != 1:
-            return False
+            return await _ended_so(database, call, ended.state)
         await _put(database, call.id, Section.RESPONSE, sealed)
         if ended.state != CallState.REFUSED:
             await _bill(database, channel, call.id, ended)
     return True
+
+
+async def _ended_so(database: AsyncConnection[Any], call: Opened, state: CallState) -> bool:
+    found = await database.execute("SELECT 1 FROM gateway_app_call WHERE id = %s AND pump = %s AND state = %s", [call.id, call.pump, state])
+    return await found.fetchone() is not None
 
 
 async def _bill(database: AsyncConnection[Any], channel: Channel, call_id: str, ended: Ended) -> None:
@@ -364,11 +370,12 @@ async def of_relay(database: AsyncConnection[Any], channel: Channel, relay_id: s
     """
     facts = {"line": list(channel.line), "account": channel.account_id, "relay": relay_id, **vars(prints)}
     row = await (await database.execute(_OF_RELAY, facts)).fetchone()
-    if row is not None:
-        await database.execute(_TAKE_UP, [relay_id, channel.session_id, channel.epoch, row[0]])
-    else:
+    if row is None:
         row = await (await database.execute(_TAKEN_BY_RELAY, facts)).fetchone()
-    return None if row is None else Begun(*row)
+    if row is None:
+        return None
+    await database.execute(_TAKE_UP, [relay_id, channel.session_id, channel.epoch, row[0]])
+    return Begun(*row)
 
 
 _SERVED = """
@@ -382,21 +389,6 @@ async def served_again(database: AsyncConnection[Any], channel: Channel, found: 
         line = {"epoch": channel.epoch, "id": found.id, "served": served, "billed": False, "microusd": None, "price_version": ""}
         await database.execute(_BILL, line)
         await database.execute(_SERVED, [found.total, channel.session_id])
-
-
-_UNDELIVERED = """
-INSERT INTO gateway_app_windowentry (session_id, epoch, call_id, why, "order", open_until, consumed_by)
-SELECT %(session)s, %(epoch)s, id, 'undelivered', started, now() + make_interval(mins => %(minutes)s), ''
-FROM gateway_app_call WHERE id = %(id)s AND session_id = ANY(%(line)s) AND account_id = %(account)s
-ON CONFLICT (session_id, epoch, call_id) DO UPDATE SET consumed_at = NULL, consumed_by = '',
-    open_until = greatest(gateway_app_windowentry.open_until, excluded.open_until)
-"""
-
-
-async def undelivered(database: AsyncConnection[Any], channel: Channel, call_id: str) -> None:
-    """Its caller left before it had all: the next equal request gets this answer."""
-    facts = {"epoch": channel.epoch, "minutes": WINDOW_MINUTES, "id": call_id, "session": channel.session_id}
-    await database.execute(_UNDELIVERED, {**facts, "line": list(channel.line), "account": channel.account_id})
 
 
 _BEAT = "UPDATE gateway_app_call SET pump_seen_at = now() WHERE state = 'open' AND pump = %s AND id = ANY(%s)"

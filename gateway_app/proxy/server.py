@@ -32,11 +32,13 @@ async def gateway(settings: ProxySettings, *, drain_seconds: float) -> AsyncIter
     client = aiohttp.ClientSession(timeout=timeout, connector=connector, auto_decompress=False, cookie_jar=aiohttp.DummyCookieJar())
     one = Gateway(settings, database, client)
     beating = asyncio.create_task(one.beat(), name="gateway beat")
+    telling = asyncio.create_task(one.deliveries.run(), name="gateway deliveries")
     try:
         yield one
         await one.drain(drain_seconds)
     finally:
         beating.cancel()
+        telling.cancel()
         await client.close()
         await database.close()
 

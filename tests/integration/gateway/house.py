@@ -11,6 +11,7 @@ from typing import Any
 import aiohttp
 from aiohttp.test_utils import TestServer
 from asgiref.sync import sync_to_async
+from django.db import connections
 
 from gateway_app.models import KeyBinding, ProviderKey, SessionBudget
 from gateway_app.proxy import channel as channels
@@ -45,11 +46,12 @@ class Got:
 
 @dataclass
 class House:
-    """`channel` is the machine's; `url` its door."""
+    """`channel` is the machine's; `url` its door; `provider` the fake provider's address."""
 
     session: Session
     channel: Channel
     fake: FakeProvider
+    provider: str
     gate: Gateway
     url: str
     client: aiohttp.ClientSession
@@ -83,7 +85,7 @@ class House:
 
     async def door(self, who: Channel) -> str:
         """Another channel's door of the same gateway."""
-        return await _open(self.gate, who, self.doors)
+        return await open_door(self.gate, who, self.doors)
 
     async def moved(self, **changes: Any) -> str:
         """The machine went on: the session's row changes, and its channel with it. Returns the new door."""
@@ -98,17 +100,22 @@ async def house(account: Account) -> AsyncIterator[House]:
     server = TestServer(fake.application())
     await server.start_server()
     base = str(server.make_url("")).rstrip("/")
-    settings = ProxySettings(dict.fromkeys(Provider, base), [SECRET])
     doors: list[Any] = []
     who = Channel(account.id, session.id, session.epoch, frozenset({session.id}))
-    async with gateway(settings, drain_seconds=5) as gate, aiohttp.ClientSession() as client:
+    async with gateway(provided(base), drain_seconds=5) as gate, aiohttp.ClientSession() as client:
         try:
-            yield House(session, who, fake, gate, await _open(gate, who, doors), client, doors)
+            yield House(session, who, fake, base, gate, await open_door(gate, who, doors), client, doors)
         finally:
             for door in doors:
                 await door.close()
             await server.close()
+            await sync_to_async(connections.close_all)()
     assert secret
+
+
+def provided(base: str) -> ProxySettings:
+    """Every provider at that address, and the tests' secret for credentials."""
+    return ProxySettings(dict.fromkeys(Provider, base), [SECRET])
 
 
 def _rows(account: Account) -> tuple[Session, bytes]:
@@ -122,7 +129,7 @@ def _rows(account: Account) -> tuple[Session, bytes]:
     return session, sealed
 
 
-async def _open(gate: Gateway, who: Channel, doors: list[Any]) -> str:
+async def open_door(gate: Gateway, who: Channel, doors: list[Any]) -> str:
     listening = socket.create_server(("127.0.0.1", 0))
     port = listening.getsockname()[1]
     doors.append(await listen(gate, who, listening))
