@@ -59,3 +59,15 @@ class Section(StrEnum):
 class EgressMode(StrEnum):
     DENY = "deny"
     ALLOW_LIST = "allow_list"
+
+
+class EgressOutcome(StrEnum):
+    """What became of a connection that a machine asked for."""
+
+    CONNECTED = "connected"
+    CUT = "cut"  # it was open, and the policy or the session's state lets it through no more
+    DENIED = "denied"  # by the session's policy
+    ADDRESS = "address"  # it names an address instead of a host
+    FORBIDDEN = "forbidden"  # the host's name leads where no machine may connect to
+    UNRESOLVED = "unresolved"
+    UNREACHABLE = "unreachable"

@@ -2,15 +2,16 @@
 
 from typing import Any
 
-from drf_spectacular.utils import OpenApiExample, extend_schema
+from drf_spectacular.utils import OpenApiExample, extend_schema, extend_schema_field
 from rest_framework import serializers
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from gateway_app.models import EgressPolicy
-from gateway_app.services import egress
-from gateway_app.services.egress import Rule
-from gateway_app.states import EgressMode
+from gateway_app.egress.policy import Rule
+from gateway_app.models import EgressLine, EgressPolicy
+from gateway_app.services import egress, egress_use
+from gateway_app.services.egress_use import EgressUse
+from gateway_app.states import EgressMode, EgressOutcome
 from sessions_app.api import body
 from sessions_app.api.body import Body
 from sessions_app.api.envelope import Shape
@@ -37,12 +38,37 @@ class RuleRow(serializers.Serializer[Any]):
     ports = serializers.ListField(child=serializers.IntegerField())
 
 
+class EgressLineRow(serializers.Serializer[EgressLine]):
+    host = serializers.CharField(help_text="Empty: none was named, or too many were.")
+    port = serializers.IntegerField()
+    outcome = serializers.ChoiceField(choices=[*EgressOutcome])
+    connections = serializers.IntegerField()
+    sent_bytes = serializers.IntegerField()
+    received_bytes = serializers.IntegerField()
+    last_at = serializers.DateTimeField()
+
+
+class EgressUseRow(serializers.Serializer[EgressUse]):
+    """Sums over the session's life, some seconds behind, and the newest hosts that its machine asked for."""
+
+    connections = serializers.IntegerField()
+    refusals = serializers.IntegerField()
+    sent_bytes = serializers.IntegerField()
+    received_bytes = serializers.IntegerField()
+    lines = EgressLineRow(many=True)
+
+
 class EgressRow(serializers.Serializer[EgressPolicy]):
     session_id = serializers.CharField()
     mode = serializers.ChoiceField(choices=[*EgressMode])
     rules = RuleRow(many=True)
     revision = serializers.IntegerField()
     changed_at = serializers.SerializerMethodField(help_text="null: it was never set.")
+    use = serializers.SerializerMethodField()
+
+    @extend_schema_field(EgressUseRow)
+    def get_use(self, policy: EgressPolicy) -> dict[str, Any]:
+        return dict(EgressUseRow(egress_use.of_session(policy.session)).data)
 
     def get_changed_at(self, policy: EgressPolicy) -> str | None:
         return policy.changed_at.isoformat().replace("+00:00", "Z") if policy.revision else None
@@ -54,7 +80,7 @@ class EgressView(RecordedView):
     @extend_schema(
         operation_id="session_egress_read",
         tags=["sessions"],
-        summary="Read where a session's machine may connect to",
+        summary="Read where a session's machine may connect to, and what it did",
         responses={200: enveloped(EgressRow), **errors(401, 403, 404, 409, 426, 429)},
     )
     def get(self, request: Request, session_id: str) -> Response:

@@ -1,7 +1,7 @@
 from gateway_app.models.binding import KeyBinding
 from gateway_app.models.budget import AccountBudget, SessionBudget
 from gateway_app.models.call import Call, CallPiece
-from gateway_app.models.egress import EgressPolicy
+from gateway_app.models.egress import EgressLine, EgressPolicy, EgressSum
 from gateway_app.models.provider_key import ProviderKey
 from gateway_app.models.steer import Steer
 from gateway_app.models.usage import UsageEntry
@@ -11,7 +11,9 @@ __all__ = [
     "AccountBudget",
     "Call",
     "CallPiece",
+    "EgressLine",
     "EgressPolicy",
+    "EgressSum",
     "EpochOrigin",
     "KeyBinding",
     "ProviderKey",

@@ -139,12 +139,16 @@ async def _next(body: AsyncIterator[bytes]) -> bytes | None:
 
 def reset(request: web.Request) -> None:
     """The connection ends by RST: whoever reads it knows that there was more."""
-    transport = request.transport
-    if transport is not None:
-        sock = transport.get_extra_info("socket")
-        if sock is not None and sock.family in (socket.AF_INET, socket.AF_INET6):
-            sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
-        transport.abort()
+    if request.transport is not None:
+        abort(request.transport)
+
+
+def abort(transport: asyncio.WriteTransport) -> None:
+    """Its end by RST, now; what was written and not sent yet is dropped. One that has ended already stays as it is."""
+    sock = transport.get_extra_info("socket")
+    if sock is not None and sock.fileno() >= 0 and sock.family in (socket.AF_INET, socket.AF_INET6):
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+    transport.abort()
 
 
 async def ready(pieces: Iterable[bytes], start: int = 0) -> AsyncIterator[bytes]:

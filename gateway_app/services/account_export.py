@@ -3,12 +3,24 @@
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from gateway_app.models import AccountBudget, Call, EgressPolicy, KeyBinding, ProviderKey, SessionBudget, Steer, UsageEntry
+from gateway_app.models import (
+    AccountBudget,
+    Call,
+    EgressLine,
+    EgressPolicy,
+    EgressSum,
+    KeyBinding,
+    ProviderKey,
+    SessionBudget,
+    Steer,
+    UsageEntry,
+)
 from sessions_app.models import Account
 from sessions_app.services.account_export import chunked
 
 _TOKENS = ("input_tokens", "output_tokens", "cache_read_tokens", "cache_write_tokens")
 _SPENT = ("spent_tokens", "spent_microusd", "unknown_calls", "unpriced_calls", "billed_calls")
+_BYTES = ("sent_bytes", "received_bytes")
 _FIELDS: Mapping[type[Any], tuple[str, str, tuple[str, ...]]] = {  # type, how it belongs to an account, what is told
     ProviderKey: ("provider_key", "account", ("id", "provider", "alias", "last4", "enabled", "created_at", "updated_at")),
     KeyBinding: ("key_binding", "session__account", ("session_id", "provider", "key_id", "bound_at")),
@@ -32,6 +44,8 @@ _FIELDS: Mapping[type[Any], tuple[str, str, tuple[str, ...]]] = {  # type, how i
     AccountBudget: ("account_budget", "account", ("account_id", "tokens", "microusd", *_SPENT)),
     Steer: ("steer", "session__account", ("id", "session_id", "text_sha256", "created_at", "used_at", "call_id")),
     EgressPolicy: ("egress_policy", "session__account", ("session_id", "mode", "rules", "revision", "changed_at")),
+    EgressSum: ("egress_sum", "session__account", ("session_id", "connections", "refusals", *_BYTES)),
+    EgressLine: ("egress_line", "session__account", ("session_id", "host", "port", "outcome", "connections", *_BYTES, "last_at")),
 }
 
 

@@ -2,12 +2,15 @@
 
 import re
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
+from typing import Any
 
 from django.db import transaction
 from django.db.models import F
 from django.db.models.functions import Now
 
+from gateway_app.egress.names import NAME, NAME_CHARACTERS, PORTS
+from gateway_app.egress.policy import Rule
 from gateway_app.models import EgressPolicy
 from gateway_app.services import live
 from gateway_app.states import EgressMode
@@ -19,11 +22,8 @@ from sessions_app.states import RecordKind
 
 MOST_RULES = 64
 MOST_PORTS = 16
-PORTS = range(1, 65535 + 1)
-_NAME_CHARACTERS = 253
-_LABEL = r"[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?"
-#: A name with a dot whose last label is none of an address; below a star there is a domain, not a whole top level.
-_HOST = re.compile(rf"(?:\*\.{_LABEL}\.)?(?:{_LABEL}\.)*[a-z][a-z0-9-]*[a-z0-9]")
+#: Below a star there is a domain, not a whole top level.
+_HOST = re.compile(rf"(?:\*\.)?{NAME}")
 #: Names of what is behind or beside a host: whatever they resolve to, nothing of ours leads there.
 _INSIDE = (
     "localhost",
@@ -40,14 +40,6 @@ _INSIDE = (
     "onion",
     "arpa",
 )
-
-
-@dataclass(frozen=True)
-class Rule:
-    """`host`: a name, or *.name for all names below it."""
-
-    host: str
-    ports: tuple[int, ...]
 
 
 def of_session(session: Session) -> EgressPolicy:
@@ -77,8 +69,7 @@ def change(session: Session, mode: str, rules: Sequence[Rule], *, expected_revis
     EgressPolicy.objects.get_or_create(session=session, defaults={"revision": 0})
     EgressPolicy.objects.filter(session=session).update(mode=mode, rules=wanted, revision=F("revision") + 1, changed_at=Now())
     event.append(session.id, "session.egress", {"mode": mode, "rules": wanted}, source="api")
-    facts = {"mode": mode, "rules": len(wanted), "revision": expected_revision + 1}
-    record.write(RecordKind.LIFECYCLE, "session.egress", account_id=session.account_id, session_id=session.id, actor=actor, facts=facts)
+    _tell(session, mode, wanted, expected_revision + 1, actor=actor)
     return EgressPolicy.objects.get(session=session)
 
 
@@ -94,7 +85,7 @@ def require(mode: str, rules: Sequence[Rule]) -> None:
 
 
 def _require_rule(rule: Rule) -> None:
-    if not _HOST.fullmatch(rule.host) or "." not in rule.host or len(rule.host) > _NAME_CHARACTERS:
+    if not _HOST.fullmatch(rule.host) or len(rule.host) > NAME_CHARACTERS:
         raise Invalid(
             "host is the lower-case name of a public host, or *.name for the names below it; addresses are not taken. Nothing was changed."
         )
@@ -102,3 +93,16 @@ def _require_rule(rule: Rule) -> None:
         raise Invalid(f"Names that end in {rule.host.rpartition('.')[2]} are not of public hosts. Nothing was changed.")
     if not 0 < len(rule.ports) <= MOST_PORTS or len(set(rule.ports)) != len(rule.ports) or any(port not in PORTS for port in rule.ports):
         raise Invalid(f"A rule has 1 to {MOST_PORTS} different ports from {PORTS.start} to {PORTS.stop - 1}. Nothing was changed.")
+
+
+def inherit(parent: Session, child: Session) -> None:
+    """A fork's child may connect to where its parent may now. Prerequisite: inside the commit that makes it."""
+    policy = of_session(parent)
+    if policy.revision:
+        EgressPolicy.objects.create(session=child, mode=policy.mode, rules=policy.rules)
+        _tell(child, policy.mode, policy.rules, 1, actor="fork")
+
+
+def _tell(session: Session, mode: str, rules: list[dict[str, Any]], revision: int, *, actor: str) -> None:
+    facts = {"mode": mode, "rules": len(rules), "revision": revision}
+    record.write(RecordKind.LIFECYCLE, "session.egress", account_id=session.account_id, session_id=session.id, actor=actor, facts=facts)

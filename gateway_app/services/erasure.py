@@ -1,4 +1,5 @@
-"""What the gateway erases of a deleted session: its calls with all that was said in them, its ledger, steers, bindings and policy.
+"""What the gateway erases of a deleted session: its calls with all that was said in them, its ledger, steers, bindings,
+egress policy and what it connected to.
 
 Its sums stay, as those of its awake time do: figures, told to the service record. A child of it loses what it could have replayed.
 """
@@ -7,7 +8,7 @@ from typing import Any
 
 from django.db.models import QuerySet
 
-from gateway_app.models import Call, EgressPolicy, EpochOrigin, KeyBinding, Steer, UsageEntry, WindowEntry
+from gateway_app.models import Call, EgressLine, EgressPolicy, EgressSum, EpochOrigin, KeyBinding, Steer, UsageEntry, WindowEntry
 from sessions_app.models import Account, Session
 
 _CALLS = 50  # in one commit: each may hold a hundred pieces of a MiB
@@ -17,7 +18,7 @@ _ROWS = 1000
 def erase_session(session: Session) -> dict[str, Any]:
     """Safe to repeat. Returns how many calls went."""
     calls = _in_batches(Call.objects.filter(session=session), _CALLS)
-    for model in (UsageEntry, WindowEntry, Steer, KeyBinding, EgressPolicy, EpochOrigin):
+    for model in (UsageEntry, WindowEntry, Steer, KeyBinding, EgressPolicy, EgressSum, EgressLine, EpochOrigin):
         _in_batches(model._default_manager.filter(session=session), _ROWS)
     return {"model_calls": calls}
 
