@@ -9,7 +9,6 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from django.db import connections
 
 from checkpoints_app.models import Checkpoint
 from sessions_app.models import Operation, Session
@@ -18,6 +17,7 @@ from tests.integration.operations.conftest import doorbells, host, session, worl
 from tests.integration.operations.forking import ask_fork, resumes
 from tests.integration.operations.restoring import ask_restore
 from tests.integration.operations.world import World, done, expire, guest, live_machines, succeeded
+from tests.support import forked
 from workers.crash import FORK_STEPS, RESTORE_STEPS
 from workers.host import machines
 from workers.operations.run import run
@@ -31,17 +31,12 @@ EVERY = int(os.environ.get("KEEPSTATE_EVERY_STEP", "2"))
 
 def killed(world: World, operation: Operation, step: str) -> None:
     """Another process works at the operation until it reaches the step."""
-    connections.close_all()
-    pid = os.fork()
-    if pid == 0:
-        try:
-            world.at(step, lambda: os.kill(os.getpid(), signal.SIGKILL))
-            run(operation.id)
-        finally:
-            os._exit(0)
-    _, status = os.waitpid(pid, 0)
-    assert os.WIFSIGNALED(status), f"no worker reached {step}"
-    assert os.WTERMSIG(status) == signal.SIGKILL
+
+    def work() -> None:
+        world.at(step, lambda: os.kill(os.getpid(), signal.SIGKILL))
+        run(operation.id)
+
+    assert forked.run(work) == -signal.SIGKILL, f"no worker reached {step}"
 
 
 def lines(session: Session) -> list[tuple[int, str, str, int]]:

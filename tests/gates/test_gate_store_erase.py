@@ -6,7 +6,7 @@ from checkpoints_app.models import ErasureReceipt
 from checkpoints_app.services import account_erase, erase, receipt, storage
 from checkpoints_app.store import MissingObjectError
 from sessions_app.models import Session
-from tests.gates.erasure import process
+from tests.gates.erasure import victim
 from tests.store_kit import Content, content
 from tests.support.shelf import UNITS, Shelf
 from tests.support.shelf_fixtures import on_each, shelf, store
@@ -63,7 +63,7 @@ class Scene:
         self.fork = shelf.save(shelf.session(), changed(changed(IMAGE, 16, 32, 3), 2, 1, 4), parent=self.erased)
 
     def die(self, step: str, times: int = 1, sabotage: str = "none") -> int:
-        return process.run("tests.gates.erasure.victim", "checkpoint", self.erased.id, step, str(times), sabotage)
+        return victim.erasing("checkpoint", self.erased.id, step, times, sabotage)
 
     def judge(self) -> None:
         """What lives is whole after the death, after the repetition, and for the next save; what is dead is gone."""
@@ -123,7 +123,7 @@ def test_an_account_erasure_killed_at_this_step(shelf: Shelf, evidence: dict[str
     Scene(shelf)
     count = len(list(storage.backend().list("")))
     Session.objects.update(runtime_state="deleted")
-    assert process.run("tests.gates.erasure.victim", "account", shelf.account.id, step, str(times), "none") == -9
+    assert victim.erasing("account", shelf.account.id, step, times) == -9
     assert not ErasureReceipt.objects.exclude(signature="").exists(), "a receipt before the end"
     signed = account_erase.erase_account(shelf.account)
     assert list(storage.backend().list("")) == []

@@ -10,7 +10,7 @@ import pytest
 
 from checkpoints_app.services import storage
 from checkpoints_app.store import LocalBackend, StoreError
-from tests.gates.erasure import process
+from tests.gates.erasure import victim_power
 from tests.gates.erasure.power import Disk
 from tests.gates.test_gate_store_erase import STEPS, Scene
 from tests.support.shelf import Shelf
@@ -30,8 +30,7 @@ class Power:
         self.disk = Disk(backend.root, directory / "journal", directory / "shelter")
 
     def die(self, step: str, times: int, sabotage: str = "none") -> int:
-        arguments = (str(self.disk.journal), str(self.disk.shelter), step, str(times), sabotage)
-        return process.run("tests.gates.erasure.victim_power", self.scene.erased.id, *arguments)
+        return victim_power.erasing(self.scene.erased.id, self.disk, step, times, sabotage)
 
     def judge(self) -> None:
         self.disk.lose_power()

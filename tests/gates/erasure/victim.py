@@ -1,24 +1,25 @@
-"""A worker that erases a checkpoint, or an account, and dies of SIGKILL at a named step.
-
-Run as `python -m tests.gates.erasure.victim WHAT ID STEP TIMES SABOTAGE`, with the gate's database, store and master key in its
-environment.
-"""
+"""A worker that erases a checkpoint, or an account, and dies of SIGKILL at a named step."""
 
 import os
 import signal
-import sys
+from collections.abc import Callable
+
+from django.db.models import Value
+
+from checkpoints_app.models import Checkpoint, Pack
+from checkpoints_app.services import account_erase, erase, pack, storage
+from checkpoints_app.states import PackState
+from checkpoints_app.store.bitmap import UnitSet
+from checkpoints_app.store.rewrite import RewrittenPack
+from sessions_app.models import Account
+from tests.support import forked
 
 replace = setattr  # of what belongs to the product, in this process alone
+DieAt = Callable[[str], None]
 
 
 def sabotage(kind: str) -> None:
     """The faults that the gate must notice."""
-    from checkpoints_app.models import Pack
-    from checkpoints_app.services import erase, pack, storage
-    from checkpoints_app.states import PackState
-    from checkpoints_app.store.bitmap import UnitSet
-    from checkpoints_app.store.rewrite import RewrittenPack
-
     if kind == "shared_packs_stay_whole":
         replace(pack, "state_of", lambda live, units: None if live.any() else PackState.CONDEMNED)
     elif kind == "old_generations_stay":
@@ -37,22 +38,26 @@ def sabotage(kind: str) -> None:
 
 
 def held_by_nobody(query: object) -> object:
-    from django.db.models import Value
-
     return Value(value=False)
 
 
-def main() -> None:
-    what, row_id, step, times, kind = sys.argv[1:]
-    import django
+def erasing(what: str, row_id: str, step: str, times: int = 1, kind: str = "none") -> int:
+    """How the process ended that erased the "checkpoint" or "account" of this id: negative is the signal."""
 
-    django.setup()
-    from checkpoints_app.models import Checkpoint
-    from checkpoints_app.services import account_erase, erase
-    from sessions_app.models import Account
+    def work() -> None:
+        sabotage(kind)
+        die_at = dying(step, times)
+        if what == "account":
+            account_erase.erase_account(Account.objects.get(id=row_id), step=die_at)
+        else:
+            erase.erase_checkpoint(Checkpoint.objects.get(id=row_id), step=die_at)
 
-    sabotage(kind)
-    left = int(times)
+    return forked.run(work)
+
+
+def dying(step: str, times: int) -> DieAt:
+    """Kills this process when it has reached the step so many times."""
+    left = times
 
     def die_at(name: str) -> None:
         nonlocal left
@@ -61,11 +66,4 @@ def main() -> None:
             if left == 0:
                 os.kill(os.getpid(), signal.SIGKILL)
 
-    if what == "account":
-        account_erase.erase_account(Account.objects.get(id=row_id), step=die_at)
-    else:
-        erase.erase_checkpoint(Checkpoint.objects.get(id=row_id), step=die_at)
-
-
-if __name__ == "__main__":
-    main()
+    return die_at

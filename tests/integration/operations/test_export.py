@@ -3,12 +3,12 @@
 import io
 import json
 import os
+import signal
 import stat
 from pathlib import Path
 
 import pytest
 from django.core.management import CommandError, call_command
-from django.db import connection
 
 from checkpoints_app.models import Checkpoint, Image, Pack, Pin
 from checkpoints_app.services import export, pin, scrub
@@ -19,7 +19,7 @@ from sessions_app.models import Account, Session
 from sessions_app.services import session_deletion
 from sessions_app.services.operation import Asked
 from tests.integration.operations.world import World, damage, done, error_of, events, forget_cache, guest, scribble, store_directory
-from tests.support import victims
+from tests.support import forked
 from workers.models import HostPin
 
 KEY = SecretKey(bytes(range(32)))
@@ -136,8 +136,15 @@ def test_a_bad_file_is_refused_and_nothing_is_imported(file: Path, other: Accoun
 def test_killed_at_any_step_an_import_has_published_nothing_and_then_starts_over(
     world: World, file: Path, other: Account, step: str
 ) -> None:
-    arguments = [str(file), other.id, KEY.reveal().hex(), step, str(connection.settings_dict["NAME"]), str(store_directory())]
-    assert victims.run("tests.integration.operations.import_victim", *arguments, environment=os.environ) == -9
+    def die_at(reached: str) -> None:
+        if reached == step:
+            os.kill(os.getpid(), signal.SIGKILL)
+
+    def work() -> None:
+        with open(file, "rb") as opened:
+            import_(other, opened, KEY, step=die_at)
+
+    assert forked.run(work) == -signal.SIGKILL
     assert nothing_of(other)
     session = take(other, file)
     forget_cache()
