@@ -173,7 +173,7 @@ def room(root: Path, *, switch: Path | None = None, environment: Mapping[str, st
         "KEEPSTATE_IMAGES": str(IMAGES),
         "KEEPSTATE_STATIC": str(STATIC),
         "KEEPSTATE_LEASE_SECONDS": "3",
-        "KEEPSTATE_SWEEP_SECONDS": "1",
+        "KEEPSTATE_SWEEP_SECONDS": "2",  # five tasks each, which at every second keep an eighth of a processor busy
         "KEEPSTATE_RATE_TOKEN": "1000000",  # one token asks for everything here, as fast as it can
         "KEEPSTATE_RATE_ACCOUNT": "1000000",
         "KEEPSTATE_CRASH_FILE": str(crash_file),

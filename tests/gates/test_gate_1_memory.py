@@ -1,5 +1,9 @@
-"""Gate 1: memory survives kill -9 of the hypervisor."""
+"""Gate 1: memory survives kill -9 of the hypervisor.
 
+Three times running by `./keepstate prove`; once in the whole suite, where gate 2a does it more often.
+"""
+
+import os
 from typing import Any
 
 import pytest
@@ -9,26 +13,26 @@ from tests.gates.room import Room, Subject
 from tests.support.waiting import until
 
 pytestmark = [pytest.mark.vm, pytest.mark.timeout(300)]
-CYCLES = 3
+CYCLES = int(os.environ.get("KEEPSTATE_REPEATS", "1"))
 
 
 def prove_memory(subject: Subject, evidence: dict[str, Any]) -> None:
-    """Save, kill, resume: the nonce drawn at the program's start stays and its count goes on from the save; three times."""
-    nonces, counts = set(), []
-    for _ in range(CYCLES):
+    """Save, kill, resume: the nonce drawn at the program's start stays and its count goes on from the save."""
+    counts = []
+    for cycle in range(CYCLES):
         subject.save()
         at_save, nonce = subject.status()
-        nonces.add(nonce)
         subject.kill()
         subject.resume()
-        count, nonce = subject.status()
-        nonces.add(nonce)
+        count, after = subject.status()
+        assert after == nonce, f"cycle {cycle}: another program runs than the one that was saved"
         counts.append((at_save, count))
-    evidence |= {"cycles": CYCLES, "counts_at_save_and_after": counts, "nonces": len(nonces)}
-    assert len(nonces) == 1, "the program after the resume is the one that was saved"
+    evidence |= {"cycles": CYCLES, "counts_at_save_and_after": counts}
 
 
-@pytest.mark.gate("1", "Memory survives kill -9 of the hypervisor: a nonce drawn at start stays and a counter goes on, three times running")
+@pytest.mark.gate(
+    "1", f"Memory survives kill -9 of the hypervisor: a nonce drawn at start stays and a counter goes on; times running: {CYCLES}"
+)
 def test_a_nonce_stays_and_a_counter_goes_on_across_kill_minus_nine(gate_room: Room, evidence: dict[str, Any]) -> None:
     subject = gate_room.start()
     prove_memory(subject, evidence)
@@ -70,5 +74,5 @@ def _report(subject: Subject) -> tuple[int, str]:
 def test_gate_1_fails_when_a_resume_boots_afresh(sabotaged_room: Room) -> None:
     with sabotaged_room.without("resume_boots_afresh"):
         subject = sabotaged_room.start()
-        with pytest.raises(AssertionError):
+        with pytest.raises(AssertionError, match="another program"):
             prove_memory(subject, {})

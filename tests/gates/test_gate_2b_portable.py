@@ -1,6 +1,7 @@
 """Gate 2b: a checkpoint is its stored objects and nothing else; a damaged one is refused before a hypervisor starts."""
 
 import shutil
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -44,6 +45,14 @@ def _is_removed(directory: Path) -> bool:
     return not directory.exists()
 
 
+@pytest.fixture(scope="module")
+def subject(gate_room: Room) -> Iterator[Subject]:
+    """One machine for the gates that leave it running; it is started after the host was gutted, which ends every machine."""
+    started = gate_room.start()
+    yield started
+    started.delete()
+
+
 def prove_refusal(opened: Room, subject: Subject, damaged: Path, evidence: dict[str, Any]) -> None:
     """One flipped bit of a stored object: refused by name, no hypervisor, the previous checkpoint resumes."""
     opened.forget_cache()
@@ -58,8 +67,7 @@ def prove_refusal(opened: Room, subject: Subject, damaged: Path, evidence: dict[
 
 @pytest.mark.gate("2b", "One flipped bit of a stored pack or manifest is refused and no hypervisor starts; the previous checkpoint resumes")
 @pytest.mark.parametrize("kind", ["packs", "manifests"])
-def test_a_flipped_bit_is_refused_and_no_hypervisor_starts(gate_room: Room, kind: str, evidence: dict[str, Any]) -> None:
-    subject = gate_room.start()
+def test_a_flipped_bit_is_refused_and_no_hypervisor_starts(gate_room: Room, subject: Subject, kind: str, evidence: dict[str, Any]) -> None:
     previous, (_, nonce) = subject.save()["checkpoint_id"], subject.status()
     before = set(gate_room.objects())
     subject.save(stop=True)
@@ -69,7 +77,6 @@ def test_a_flipped_bit_is_refused_and_no_hypervisor_starts(gate_room: Room, kind
     assert subject.checkpoints()[0]["state"] == "corrupt"
     subject.resume(previous)
     assert subject.status()[1] == nonce
-    subject.delete()
 
 
 def prove_healing(opened: Room, subject: Subject, evidence: dict[str, Any]) -> None:
@@ -87,10 +94,8 @@ def prove_healing(opened: Room, subject: Subject, evidence: dict[str, Any]) -> N
 
 
 @pytest.mark.gate("2b", "A damaged image in the host's cache is never used: it is dropped and assembled anew from verified units")
-def test_a_damaged_cached_image_is_not_used(gate_room: Room, evidence: dict[str, Any]) -> None:
-    subject = gate_room.start()
+def test_a_damaged_cached_image_is_not_used(gate_room: Room, subject: Subject, evidence: dict[str, Any]) -> None:
     prove_healing(gate_room, subject, evidence)
-    subject.delete()
 
 
 def test_the_cache_gate_fails_when_cached_images_are_believed(sabotaged_room: Room) -> None:
