@@ -13,6 +13,7 @@ from keepstate_site.client import Client, Refused
 from keepstate_site.demo.run import machine_pids
 from keepstate_site.stack.client import running
 from tests.sabotage.mechanisms import MECHANISMS
+from tests.support.networks import remove_networks
 from tests.support.waiting import until, until_gone
 
 IMAGES = Path(os.environ.get("KEEPSTATE_IMAGES") or Path(__file__).resolve().parents[2] / "var" / "images")
@@ -183,12 +184,21 @@ def room(root: Path, *, switch: Path | None = None, environment: Mapping[str, st
     if switch:
         switch.touch()
         env |= {"DJANGO_SETTINGS_MODULE": "tests.sabotage.settings", "KEEPSTATE_SABOTAGE_FILE": str(switch)}
-    with running(root / "var", env=env) as stack:
+    with networks_removed(root), running(root / "var", env=env) as stack:
         opened = Room(Client(stack.url, stack.token, poll_share=0.25), stack.root, crash_file, programs, switch)
         try:
             yield opened
         finally:
             _delete_all(opened)
+
+
+@contextmanager
+def networks_removed(root: Path) -> Iterator[None]:
+    """Once the stack has ended, and its sweep with it."""
+    try:
+        yield
+    finally:
+        remove_networks(root)
 
 
 def replaced(file: Path, text: str) -> None:

@@ -9,6 +9,7 @@ import pytest
 
 from keepstate_site.client import Refused
 from tests.gates.room import Room, Subject
+from tests.support.networks import remove_networks
 from tests.support.waiting import until
 
 pytestmark = [pytest.mark.vm, pytest.mark.timeout(300)]
@@ -34,6 +35,7 @@ def test_a_gutted_host_revives_a_session_from_the_store_alone(gate_room: Room, e
 def gut(opened: Room) -> None:
     """Remove everything that the host keeps beside the store, as if it were another host, and kill its workers and machines."""
     opened.kill_machines()
+    remove_networks(opened.root)
     host = next((opened.root / "host").glob("*"))
     until(lambda: _is_removed(host), 30, "nothing of the host is left")
     assert opened.kill_workers("vm") > 0

@@ -12,6 +12,7 @@ import pytest
 
 from tests.driver_suite import DriverSuite
 from tests.machine_kit import BOOT_SECONDS, GUEST_SECONDS, assemble, run
+from tests.support.networks import remove_networks
 from workers.machine.driver import GuestImage, Machine, MachineSpec, SavedState
 from workers.machine.network import namespace
 from workers.machine.network.addresses import EGRESS_PORT, GATEWAY_ADDRESS, GATEWAY_PORT
@@ -74,8 +75,7 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     directory = tmp_path_factory.mktemp("network")
     yield directory
     DriverSuite.end(QemuDriver(directory / "proofs"), directory)
-    for left in (directory / "net").glob("*"):
-        namespace.remove(left)
+    remove_networks(directory)
 
 
 @pytest.fixture(scope="module")
