@@ -28,8 +28,8 @@ class HostPins(ReadOnlyInline):
 
 @admin.register(Host)
 class HostAdmin(ReadOnlyAdmin):
-    list_display = ("id", "state", "heartbeat_at", "cpus", "memory", "registered_at")
-    list_filter = ("draining",)
+    list_display = ("id", "state", "heartbeat_at", "cpus", "memory", "network", "registered_at")
+    list_filter = ("draining", "network")
     search_fields = ("id",)
     ordering = ("id",)
     inlines = (HostPins,)

@@ -31,7 +31,13 @@ def register() -> Host:
     proved = prove()
     host, _ = Host.objects.update_or_create(
         id=host_id(),
-        defaults={"memory_bytes": memory_bytes(), "cpus": os.cpu_count() or 1, "boot_id": boot_id(), "heartbeat_at": Now()},
+        defaults={
+            "memory_bytes": memory_bytes(),
+            "cpus": os.cpu_count() or 1,
+            "boot_id": boot_id(),
+            "network": driver().capabilities().network,
+            "heartbeat_at": Now(),
+        },
     )
     HostPin.objects.filter(host=host).exclude(pin__in=proved).delete()  # a pin that is not proved any more takes no work here
     for pin in proved:

@@ -11,6 +11,7 @@ class Host(models.Model):
     memory_bytes = models.PositiveBigIntegerField()
     cpus = models.PositiveSmallIntegerField()
     boot_id = models.CharField(max_length=40)
+    network = models.BooleanField(default=False)  # its machines have a way to the gateway
     draining = models.BooleanField(default=False)
     registered_at = models.DateTimeField(db_default=Now(), editable=False)
     heartbeat_at = models.DateTimeField(db_default=Now())

@@ -5,7 +5,7 @@ import json
 import sys
 from pathlib import Path
 
-from keepstate_site.stack.doctor import installation, isolation, machine, programs
+from keepstate_site.stack.doctor import installation, isolation, machine, network, programs
 from keepstate_site.stack.doctor.finding import Check, Finding, Verdict, examine
 
 CHECKS: dict[str, Check] = {
@@ -14,6 +14,7 @@ CHECKS: dict[str, Check] = {
     "qemu": programs.qemu,
     "kvm": machine.kvm,
     "isolation": isolation.isolation,
+    "network": network.network,
     "databases": programs.databases,
     "disk": machine.disk,
     "memory": machine.memory,

@@ -129,10 +129,15 @@ def test_one_that_cannot_be_made_leaves_nothing(net: Path, monkeypatch: pytest.M
 
 def test_a_start_that_fails_takes_its_network_with_it(net: Path, tmp_path: Path) -> None:
     held: list[Path] = []
-    with pytest.raises(MachineError), starting(tmp_path / "session.1", "boot_failed", Isolation("off")) as start:
-        assert start.connect(net.parent).startswith("tap,")
-        held += held_below(net.parent)
-        raise OSError("something later fails")
+
+    def fail_later() -> None:
+        with starting(tmp_path / "session.1", "boot_failed", Isolation("off")) as start:
+            assert start.connect(net.parent).startswith("tap,")
+            held.extend(held_below(net.parent))
+            raise OSError("something later fails")
+
+    with pytest.raises(MachineError):
+        fail_later()
     assert held == [net.resolve()]
     assert not list(net.parent.iterdir())
 

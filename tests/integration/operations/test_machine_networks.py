@@ -1,17 +1,22 @@
 """What becomes of a machine's network with its session, and how a machine goes on that was saved before there were networks."""
 
+from dataclasses import replace
+
 import pytest
 
 from checkpoints_app.models import Checkpoint
 from checkpoints_app.services import pin as pins
 from sessions_app.models import Session
+from sessions_app.services.steps import CapabilityRow
 from tests.integration.operations.world import World, succeeded
+from workers.host import capabilities
 from workers.host.identity import networks_directory
 from workers.host.queues import vm_queues
 from workers.host.register import register
 from workers.machine.driver import GuestImage, MachineSpec
 from workers.machine.fake.driver import FakeDriver
 from workers.machine.fake.machine import FakeMachine
+from workers.models import Host
 from workers.operations.observe import observe
 
 OLDER = {"hypervisor": "fake", "devices": "without a network"}
@@ -88,3 +93,16 @@ def test_a_machine_that_was_booted_since_resumes_with_its_network(
     world.save(session, stop=True)
     succeeded(world.resume(session))
     assert [spec.network for spec in resumed_specs] == [True]
+
+
+def test_a_host_tells_whether_its_machines_reach_the_gateway(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    def row() -> CapabilityRow:
+        return next(row for row in capabilities.rows() if row.id == "machines.network")
+
+    assert (row().availability, "No live host" in row().note) == ("degraded", True)
+    able = replace(FakeDriver().capabilities(), network=True)
+    monkeypatch.setattr(FakeDriver, "capabilities", lambda _: able)
+    register()
+    assert (row().availability, row().note) == ("available", "")
+    Host.objects.create(id="without", memory_bytes=1, cpus=1, boot_id="b")
+    assert (row().availability, "Some live hosts" in row().note) == ("degraded", True)

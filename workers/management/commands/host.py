@@ -40,6 +40,7 @@ class Command(BaseCommand):
             return
         state = "draining" if host.draining else "taking work"
         self.stdout.write(f"host      {host.id}: {state}, last heard of {host.heartbeat_at:%Y-%m-%d %H:%M:%S} UTC")
+        self.stdout.write(f"network   {'each machine has one' if host.network else 'machines have none here; ./keepstate doctor says why'}")
         for pin in host.pins.all():
             facts = " ".join(f"{name}={value[:24]}" for name, value in sorted(pin.facts.items()))
             self.stdout.write(f"pin       {pin.digest[:16]} {facts}")
