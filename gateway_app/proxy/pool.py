@@ -1,6 +1,9 @@
 """The data path's own way to the database: psycopg's asynchronous pool, beside Django's. The figures are in docs/decisions/0006."""
 
+import time
+from collections.abc import Awaitable, Callable
 from typing import Any
+from weakref import WeakKeyDictionary
 
 from django.db import connection
 from psycopg import AsyncConnection
@@ -12,6 +15,10 @@ Pool = AsyncConnectionPool[AsyncConnection[TupleRow]]
 _SIZE = (2, 16)
 #: A request waits so long for a connection; longer, and the database does not answer.
 WAIT_SECONDS = 5.0
+#: A connection that was not looked at for so long is looked at before it is given out: a restart of the database breaks them all, and
+#: who comes after that should not hear of it.
+TRUSTED_SECONDS = 1.0
+NAME = "keepstate-model-calls"
 
 
 def pool() -> Pool:
@@ -22,12 +29,24 @@ def pool() -> Pool:
     given = {name: value for name, value in {**names, "port": settings["PORT"], **options}.items() if value not in ("", None)}
     low, high = _SIZE
     return AsyncConnectionPool(
-        make_conninfo(**given),
+        make_conninfo(**{**given, "application_name": NAME}),
         min_size=low,
         max_size=high,
         timeout=WAIT_SECONDS,
         kwargs={"autocommit": True},
-        check=None,
+        check=_looked_at(),
         open=False,
         name="gateway",
     )
+
+
+def _looked_at() -> Callable[[AsyncConnection[TupleRow]], Awaitable[None]]:
+    known: WeakKeyDictionary[AsyncConnection[TupleRow], float] = WeakKeyDictionary()
+
+    async def check(one: AsyncConnection[TupleRow]) -> None:
+        now = time.monotonic()
+        if known.get(one, 0.0) < now - TRUSTED_SECONDS:
+            await Pool.check_connection(one)
+            known[one] = now
+
+    return check

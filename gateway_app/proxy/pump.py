@@ -118,7 +118,7 @@ class Pump:
         ended = Ended(state, status, pairs, len(self.tail.data), known, model, price.microusd, price.version)
         durable = await self._written(database, ended)
         if not durable:
-            self._no_head(refusals.unavailable())
+            self._no_head(refusals.not_recorded())
             self.tail.cut()
         elif not arrived:
             self._no_head(Refusal(502, "ks_provider_gone", "The provider broke off. Whether it billed the call is not known.", retry=True))

@@ -100,5 +100,14 @@ def unavailable() -> Refusal:
     return Refusal(503, UNAVAILABLE, "The gateway's database does not answer. Nothing was sent.", retry=True, retry_after=1)
 
 
+def not_recorded() -> Refusal:
+    return Refusal(
+        503,
+        "ks_not_recorded",
+        "The provider has ended the call, and it could not be recorded, so its answer is held back. Asked again, it is another call.",
+        retry=True,
+    )
+
+
 def not_reached(why: str) -> Refusal:
     return Refusal(502, "ks_provider_unreachable", f"The provider was not reached ({why}); it did not get the request.", retry=True)

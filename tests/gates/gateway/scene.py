@@ -53,7 +53,7 @@ class Scene:
 
     async def goes_on(self, tick: int) -> None:
         """The machine goes on from a save with that tick: a new epoch, with its window."""
-        await sync_to_async(_goes_on)(self.at.session, tick)
+        await sync_to_async(goes_on)(self.at.session, tick)
 
     @asynccontextmanager
     async def successor(self, epoch: int = 1) -> AsyncIterator[str]:
@@ -80,7 +80,8 @@ def run(account: Account, act: Callable[[Scene], Awaitable[object]]) -> None:
     asyncio.run(all_of_it())
 
 
-def _goes_on(session: Session, tick: int, source_epoch: int = 1) -> None:
+def goes_on(session: Session, tick: int, source_epoch: int = 1) -> None:
+    """The next epoch of the session, from a save of that tick and epoch."""
     point = checkpoint_row(session, watermarks={"calls": tick}, source_epoch=source_epoch)
     Session.objects.filter(id=session.id).update(epoch=F("epoch") + 1)
     session.refresh_from_db()
