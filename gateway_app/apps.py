@@ -7,7 +7,7 @@ class GatewayConfig(AppConfig):
     verbose_name = "Model gateway"
 
     def ready(self) -> None:
-        from gateway_app.services import account_export, binding, budget_watch, call, erasure, fork, open_calls, usage, window
+        from gateway_app.services import account_export, binding, budget_watch, call, erasure, fork, open_calls, process, usage, window
         from sessions_app.services import steps
 
         steps.watermarks.add(window.watermark)
@@ -24,6 +24,7 @@ class GatewayConfig(AppConfig):
         steps.lifecycle_turns.add(budget_watch.run_due)
         steps.lifecycle_turns.add(open_calls.end_silent)
         steps.chores.add(window.forget_old)
+        steps.chores.add(process.forget_silent)
         steps.erase.add(erasure.erase_session)
         steps.erase_account.add(erasure.erase_account)
         steps.export_account.add(account_export.rows_of)

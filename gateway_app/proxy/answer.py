@@ -59,11 +59,14 @@ async def give(request: web.Request, answer: Answer) -> tuple[web.StreamResponse
         response.headers["x-keepstate-replayed"] = "1"
     try:
         await response.prepare(request)
+        ends_by_reset(request.transport, True)
         async for piece in _with_pings(answer.body):
             await response.write(answer.ping if piece is None else piece)
+        ends_by_reset(request.transport, False)
         await response.write_eof()
     except Cut:
-        reset(request)
+        if request.transport is not None:
+            abort(request.transport)
         return response, False
     except ConnectionError:
         return response, False
@@ -74,12 +77,14 @@ async def give_frames(request: web.Request, finding: Awaitable[Answer], provider
     """To a relay, which is pinged from the beginning, for it may wait long for the first byte. Raises Refusal while nothing was sent."""
     response = web.StreamResponse(headers={"content-type": FRAMES})
     task = asyncio.ensure_future(finding)
+    ends_by_reset(request.transport, True)
     try:
         while not (await asyncio.wait({task}, timeout=PING_SECONDS))[0]:
             if not response.prepared:
                 await response.prepare(request)
             await response.write(frame(Frame.PING))
         last = await _frames(request, response, task, provider)
+        ends_by_reset(request.transport, False)
         await response.write_eof()
     except ConnectionError:
         return response, False
@@ -94,6 +99,7 @@ async def _frames(request: web.Request, response: web.StreamResponse, found: "as
         answer = found.result()
     except Refusal as refusal:
         if not response.prepared:
+            ends_by_reset(request.transport, False)
             raise
         told: dict[str, object] = {"status": refusal.status, "headers": [*refusal.headers().items(), ("content-type", "application/json")]}
         await response.write(frame(Frame.REFUSED, json.dumps({**told, "body": refusal.body(provider).decode()}).encode()))
@@ -137,18 +143,20 @@ async def _next(body: AsyncIterator[bytes]) -> bytes | None:
         return None
 
 
-def reset(request: web.Request) -> None:
-    """The connection ends by RST: whoever reads it knows that there was more."""
-    if request.transport is not None:
-        abort(request.transport)
-
-
 def abort(transport: asyncio.WriteTransport) -> None:
-    """Its end by RST, now; what was written and not sent yet is dropped. One that has ended already stays as it is."""
-    sock = transport.get_extra_info("socket")
-    if sock is not None and sock.fileno() >= 0 and sock.family in (socket.AF_INET, socket.AF_INET6):
-        sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+    """Its end by RST, now: whoever reads it knows that there was more. What was written and not sent yet is dropped."""
+    ends_by_reset(transport, True)
     transport.abort()
+
+
+def ends_by_reset(transport: asyncio.BaseTransport | None, yes: bool) -> None:
+    """How the connection ends if it is closed now, by whomever: by the kernel too, for a process that is killed.
+
+    One that has ended already stays as it is.
+    """
+    sock = transport.get_extra_info("socket") if transport is not None else None
+    if sock is not None and sock.fileno() >= 0 and sock.family in (socket.AF_INET, socket.AF_INET6):
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", int(yes), 0))
 
 
 async def ready(pieces: Iterable[bytes], start: int = 0) -> AsyncIterator[bytes]:

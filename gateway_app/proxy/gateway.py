@@ -18,6 +18,8 @@ from typing import Any
 
 import aiohttp
 from aiohttp import web
+from django.db import InterfaceError
+from django.db import OperationalError as DjangoOperationalError
 from psycopg import OperationalError
 from psycopg_pool import PoolTimeout
 
@@ -25,6 +27,7 @@ from gateway_app.calls.window import CLOSED_BY_ANOTHER_WAY
 from gateway_app.ids import new_call_id
 from gateway_app.proxy import answer, channel, headers, recorded, refusals, rows, seals, steering
 from gateway_app.proxy import request as requests
+from gateway_app.proxy import standing as standings
 from gateway_app.proxy.answer import Answer
 from gateway_app.proxy.channel import Channel
 from gateway_app.proxy.delivery import Deliveries
@@ -34,9 +37,10 @@ from gateway_app.proxy.pump import Pump, Sending
 from gateway_app.proxy.refusals import Refusal
 from gateway_app.proxy.request import Asked, Delivery
 from gateway_app.proxy.routes import Route, Way, route
-from gateway_app.proxy.rows import Opened, Record, RelayKnown, Standing, SteerTaken
+from gateway_app.proxy.rows import Opened, Record, RelayKnown, SteerTaken
 from gateway_app.proxy.seals import Seals
 from gateway_app.proxy.settings import ProxySettings
+from gateway_app.proxy.standing import Standing
 from gateway_app.proxy.tail import cut_off
 from gateway_app.states import Api, CallState, Provider, Section, Served
 from gateway_app.streams.kinds import KINDS
@@ -46,31 +50,39 @@ log = logging.getLogger(__name__)
 
 #: A process tells so often that it still reads its open calls.
 BEAT_SECONDS = 5.0
+#: What the two ways to the database raise where it does not answer.
+DATABASE_SILENT = (OperationalError, PoolTimeout, DjangoOperationalError, InterfaceError)
 #: The end of a call that another process reads is looked for so often.
 ELSEWHERE_SECONDS = 0.2
 
 
 class Gateway:
-    """One process's share. `name` is drawn anew at every start: what an earlier one left open is not this one's."""
+    """One process's share. `name` is drawn anew at every start: what an earlier one left open is not this one's.
 
-    def __init__(self, settings: ProxySettings, database: Pool, client: aiohttp.ClientSession):
+    While it is `draining` it begins nothing: it reads to their ends the calls that it has begun.
+    """
+
+    def __init__(self, settings: ProxySettings, database: Pool, client: aiohttp.ClientSession, name: str = ""):
         self.settings, self.database, self.client = settings, database, client
-        self.name = uuid.uuid4().hex
+        self.name = name or uuid.uuid4().hex
+        self.draining = False
         self.seals = Seals()
         self.deliveries = Deliveries(database, self.name)
         self.pumps: dict[str, Pump] = {}
         self._tasks: set[asyncio.Task[None]] = set()
         self._newest: dict[tuple[str, str], Delivery] = {}  # of the connections for one relay's call, the last that came
 
-    async def handle(self, who: Channel, request: web.Request) -> web.StreamResponse:
-        """Answers every request, a refusal in the provider's own shape."""
+    async def handle(self, who: Channel | None, request: web.Request) -> web.StreamResponse:
+        """Answers every request, a refusal in the provider's own shape. `who` is None while that is not known."""
         found = route(request.method, request.path, anthropic="anthropic-version" in request.headers)
         try:
+            if who is None:
+                raise refusals.unknown_machine()
             return await self._handle(who, request, found)
         except Refusal as refusal:
             return _refused(refusal, found.provider)
-        except (OperationalError, PoolTimeout):
-            log.warning("the database does not answer a model call", extra={"session_id": who.session_id})
+        except DATABASE_SILENT:
+            log.warning("the database does not answer a model call", extra={"session_id": who.session_id if who else ""})
             return _refused(refusals.unavailable(), found.provider)
 
     async def _handle(self, who: Channel, request: web.Request, found: Route) -> web.StreamResponse:
@@ -91,9 +103,14 @@ class Gateway:
         if not any(channel.admits(who, token, secret) for secret in self.settings.secrets):
             raise refusals.real_key() if channel.looks_real(token) else refusals.no_credential()
 
+    def _require_open(self) -> None:
+        if self.draining:
+            raise refusals.draining()
+
     async def _pass(self, who: Channel, asked: Asked, provider: Provider) -> web.StreamResponse:
+        self._require_open()
         async with self.database.connection() as connection:
-            standing = await rows.standing(connection, who, provider)
+            standing = await standings.standing(connection, who, provider)
         _require(standing, provider)
         assert standing is not None
         sealer = await self.seals.of(who.account_id)
@@ -131,14 +148,15 @@ class Gateway:
                 if found is None:
                     raise refusals.unavailable() from None
                 return found
-        except (OperationalError, PoolTimeout):
+        except DATABASE_SILENT:
             log.warning("the database does not answer a model call", extra={"session_id": who.session_id})
             raise refusals.unavailable() from None
 
     async def _answered_or_sent(self, who: Channel, asked: Asked, sealer: Sealer) -> Answer:
+        self._require_open()
         provider, api = _known(asked.route)
         async with self.database.connection() as connection:
-            standing = await rows.standing(connection, who, provider)
+            standing = await standings.standing(connection, who, provider)
         _require(standing, provider)
         assert standing is not None
         found = await self._from_window(who, asked, standing, sealer) if standing.has_window else None

@@ -96,6 +96,11 @@ def upgrade() -> Refusal:
     return Refusal(426, "ks_upgrade_refused", "This gateway speaks plain HTTP. Nothing was sent.")
 
 
+def unknown_machine() -> Refusal:
+    told = "The gateway does not know yet whose machine this is. Nothing was sent."
+    return Refusal(503, "ks_unavailable", told, retry=True, retry_after=1)
+
+
 def unavailable() -> Refusal:
     return Refusal(503, UNAVAILABLE, "The gateway's database does not answer. Nothing was sent.", retry=True, retry_after=1)
 
@@ -107,6 +112,10 @@ def not_recorded() -> Refusal:
         "The provider has ended the call, and it could not be recorded, so its answer is held back. Asked again, it is another call.",
         retry=True,
     )
+
+
+def draining() -> Refusal:
+    return Refusal(503, "ks_draining", "This gateway ends, and another takes over. Nothing was sent.", retry=True, retry_after=1)
 
 
 def not_reached(why: str) -> Refusal:

@@ -13,59 +13,14 @@ from psycopg.errors import UniqueViolation
 
 from gateway_app.calls.fingerprint import Fingerprint
 from gateway_app.proxy.channel import Channel
+from gateway_app.proxy.standing import RUNS
 from gateway_app.states import Api, CallState, Provider, Section, Served
 from gateway_app.usage import Tokens
 
 #: A piece of a recorded section before it is sealed.
 PIECE_BYTES = 1 << 20
-
-
-@dataclass(frozen=True)
-class Standing:
-    """What decides whether a call may leave, as of now."""
-
-    runs: bool  # in this epoch
-    key_id: str | None
-    key_last4: str
-    key_secret: bytes
-    over: str  # which budget is spent; empty if none is
-    has_window: bool
-    steer_id: str | None
-    steer_text: bytes
-
-
-_STANDING = """
-SELECT session.epoch = %(epoch)s AND session.runtime_state IN ('running', 'checkpointing'),
-       key.id, coalesce(key.last4, ''), key.secret,
-       CASE WHEN own.spent_tokens >= session.budget_tokens THEN 'session''s budget of tokens'
-            WHEN own.spent_microusd >= own.microusd THEN 'session''s budget of money'
-            WHEN whole.spent_tokens >= whole.tokens THEN 'account''s budget of tokens'
-            WHEN whole.spent_microusd >= whole.microusd THEN 'account''s budget of money'
-            ELSE '' END,
-       EXISTS (SELECT 1 FROM gateway_app_windowentry AS entry WHERE entry.session_id = session.id AND entry.epoch = %(epoch)s
-               AND entry.consumed_at IS NULL AND entry.open_until > now()),
-       steer.id, steer.sealed_text
-FROM sessions_app_session AS session
-LEFT JOIN gateway_app_keybinding AS bound ON bound.session_id = session.id AND bound.provider = %(provider)s
-LEFT JOIN gateway_app_providerkey AS key ON key.id = bound.key_id AND key.enabled
-LEFT JOIN gateway_app_sessionbudget AS own ON own.session_id = session.id
-LEFT JOIN gateway_app_accountbudget AS whole ON whole.account_id = session.account_id
-LEFT JOIN LATERAL (SELECT id, sealed_text FROM gateway_app_steer WHERE session_id = session.id AND used_at IS NULL
-                   ORDER BY created_at LIMIT 1) AS steer ON true
-WHERE session.id = %(session)s AND session.account_id = %(account)s
-"""
-
-
-async def standing(database: AsyncConnection[Any], channel: Channel, provider: Provider) -> Standing | None:
-    """None if the channel's session is not there any more."""
-    found = await database.execute(
-        _STANDING, {"epoch": channel.epoch, "provider": provider, "session": channel.session_id, "account": channel.account_id}
-    )
-    row = await found.fetchone()
-    if row is None:
-        return None
-    runs, key_id, last4, secret, over, has_window, steer_id, steer = row
-    return Standing(bool(runs), key_id, last4, bytes(secret or b""), over, has_window, steer_id, bytes(steer or b""))
+#: A gateway tells every few seconds which calls it reads (gateway_app.proxy.gateway.BEAT_SECONDS); one that was silent for so long is dead.
+SILENT_SECONDS = 60.0
 
 
 @dataclass(frozen=True)
@@ -96,7 +51,7 @@ SELECT %(id)s, session.account_id, session.id, session.epoch, nextval('gateway_a
     %(model)s, %(streamed)s, %(exact)s, %(canonical)s, %(loose)s, %(key_id)s, %(key_last4)s, 'open', %(pump)s, now(), '[]'::jsonb,
     %(request_bytes)s, 0, %(steer_id)s, %(body_sha256)s, %(sent_sha256)s
 FROM sessions_app_session AS session
-WHERE session.id = %(session)s AND session.epoch = %(epoch)s AND session.runtime_state IN ('running', 'checkpointing')
+WHERE session.id = %(session)s AND session.epoch = %(epoch)s AND session.runtime_state = ANY(%(runs)s)
 """
 _USE_STEER = "UPDATE gateway_app_steer SET used_at = now(), call_id = %s WHERE id = %s AND used_at IS NULL"
 _CLOSE_OTHER_WAYS = """
@@ -125,7 +80,9 @@ async def open_call(
     facts = {name: value for name, value in vars(call).items() if name != "prints"}
     async with database.transaction():
         try:
-            written = await database.execute(_OPEN, {**facts, **prints, "session": channel.session_id, "epoch": channel.epoch})
+            written = await database.execute(
+                _OPEN, {**facts, **prints, "session": channel.session_id, "epoch": channel.epoch, "runs": RUNS}
+            )
         except UniqueViolation as error:
             if error.diag.constraint_name != "call_of_relay":
                 raise
@@ -318,7 +275,7 @@ class Record:
 
 _RECORD = """
 SELECT id, api, state, streamed, coalesce(http_status, 0), headers, pump,
-       state = 'open' AND pump_seen_at > now() - make_interval(secs => 60),
+       state = 'open' AND pump_seen_at > now() - make_interval(secs => %s),
        coalesce(input_tokens + output_tokens + coalesce(cache_read_tokens, 0) + coalesce(cache_write_tokens, 0), 0),
        ARRAY(SELECT sealed FROM gateway_app_callpiece WHERE call_id = call.id AND section = %s ORDER BY number)
 FROM gateway_app_call AS call WHERE id = %s AND session_id = ANY(%s) AND account_id = %s
@@ -327,7 +284,7 @@ FROM gateway_app_call AS call WHERE id = %s AND session_id = ANY(%s) AND account
 
 async def record(database: AsyncConnection[Any], channel: Channel, call_id: str, section: Section = Section.RESPONSE) -> Record | None:
     """Of the channel's own line alone."""
-    found = await database.execute(_RECORD, [section, call_id, list(channel.line), channel.account_id])
+    found = await database.execute(_RECORD, [SILENT_SECONDS, section, call_id, list(channel.line), channel.account_id])
     row = await found.fetchone()
     if row is None:
         return None

@@ -1,36 +1,46 @@
 """The gateway as a server: a listener for each machine, all of one process, each with the channel that it stands for."""
 
 import asyncio
+import logging
 import socket
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 
 import aiohttp
 from aiohttp import web
 
+from gateway_app.proxy.answer import abort
 from gateway_app.proxy.channel import Channel
 from gateway_app.proxy.gateway import Gateway
 from gateway_app.proxy.pool import pool
 from gateway_app.proxy.request import BODY_BYTES
 from gateway_app.proxy.settings import ProxySettings
 
+log = logging.getLogger(__name__)
+
 #: Of a provider: a connection within these, and no silence longer than that; an answer as a whole may take as long as it takes.
 CONNECT_SECONDS = 10.0
 SILENCE_SECONDS = 900.0
 _KEPT_ALIVE = 128
+#: A door that is closed waits so long at most for its handlers to notice.
+CLOSE_SECONDS = 5.0
+_NO_LIMIT = 0.0
 _HEADER_BYTES = 64 * 1024
 
 
 @asynccontextmanager
-async def gateway(settings: ProxySettings, *, drain_seconds: float) -> AsyncIterator[Gateway]:
-    """A gateway with its pool and its client; at the end it waits for its pumps, so long at most."""
+async def gateway(settings: ProxySettings, *, drain_seconds: float, name: str = "") -> AsyncIterator[Gateway]:
+    """A gateway with its pool and its client; at the end it waits for its pumps, so long at most.
+
+    It begins without the database too, and answers 503 until there is one. `name`: of its process, no two alike; drawn if empty.
+    """
     database = pool()
-    await database.open(wait=True)
+    await database.open(wait=False)
     timeout = aiohttp.ClientTimeout(total=None, sock_connect=CONNECT_SECONDS, sock_read=SILENCE_SECONDS)
     connector = aiohttp.TCPConnector(limit=0, limit_per_host=0, keepalive_timeout=60, ttl_dns_cache=60)
     client = aiohttp.ClientSession(timeout=timeout, connector=connector, auto_decompress=False, cookie_jar=aiohttp.DummyCookieJar())
-    one = Gateway(settings, database, client)
+    one = Gateway(settings, database, client, name)
     beating = asyncio.create_task(one.beat(), name="gateway beat")
     telling = asyncio.create_task(one.deliveries.run(), name="gateway deliveries")
     try:
@@ -49,19 +59,48 @@ class Listener:
 
     runner: web.AppRunner
 
-    async def close(self) -> None:
+    async def shut(self) -> None:
+        """No connection is taken any more; those that there are stay."""
+        for site in list(self.runner.sites):
+            await site.stop()
+
+    async def drain(self) -> None:
+        """What is being answered is answered to its end, however long that takes."""
         await self.runner.cleanup()
 
+    async def close(self) -> None:
+        """What is being answered breaks, by a reset."""
+        for connection in self.runner.server.connections if self.runner.server else ():
+            if connection.transport is not None:
+                abort(connection.transport)
+        try:
+            await asyncio.wait_for(self.runner.cleanup(), CLOSE_SECONDS)
+        except TimeoutError:
+            log.warning("a machine's door did not close in order")
 
-async def listen(one: Gateway, who: Channel, listening: socket.socket) -> Listener:
-    """Serve the channel on a socket that listens already. Whoever comes through it is that machine."""
+
+Who = Callable[[], Awaitable[Channel | None]]
+
+
+async def listen(one: Gateway, who: Channel | Who, listening: socket.socket) -> Listener:
+    """Serve the channel on a socket that listens already. Whoever comes through it is that machine.
+
+    `who` may be asked at each request: while it answers None nobody knows yet whose machine that is, and it is told to ask again.
+    """
 
     async def handle(request: web.Request) -> web.StreamResponse:
-        return await one.handle(who, request)
+        return await one.handle(who if isinstance(who, Channel) else await who(), request)
 
     server = web.Application(client_max_size=BODY_BYTES, handler_args={"max_line_size": _HEADER_BYTES, "max_field_size": _HEADER_BYTES})
     server.router.add_route("*", "/{path:.*}", handle)
-    runner = web.AppRunner(server, access_log=None, handler_cancellation=True, keepalive_timeout=_KEPT_ALIVE, auto_decompress=False)
+    runner = web.AppRunner(
+        server,
+        access_log=None,
+        handler_cancellation=True,
+        keepalive_timeout=_KEPT_ALIVE,
+        auto_decompress=False,
+        shutdown_timeout=_NO_LIMIT,
+    )
     await runner.setup()
     await web.SockSite(runner, listening).start()
     return Listener(runner)

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from gateway_app.proxy.request import Asked
-from gateway_app.proxy.rows import Standing
+from gateway_app.proxy.standing import Standing
 from gateway_app.states import Api
 from sessions_app.services.steps import Sealer
 

@@ -7,16 +7,18 @@ from django.db.models import F
 from django.db.models.functions import Now
 
 from gateway_app.models import AccountBudget, Call, SessionBudget, UsageEntry
+from gateway_app.proxy.rows import SILENT_SECONDS
 from gateway_app.states import CallState, Served
 
-#: A gateway tells every few seconds which calls it reads (gateway_app.proxy.gateway.BEAT_SECONDS).
-SILENT = timedelta(seconds=60)
+SILENT = timedelta(seconds=SILENT_SECONDS)
 BATCH = 100
 
 _END = """
 UPDATE gateway_app_call SET state = 'unknown', ended = nextval('gateway_app_tick'), ended_at = statement_timestamp(), pump = ''
-WHERE id = %s AND state = 'open' AND (pump_seen_at IS NULL OR pump_seen_at < statement_timestamp() - make_interval(secs => %s))
+WHERE id = %s AND state = 'open'
+  AND (pump = %s OR pump_seen_at IS NULL OR pump_seen_at < statement_timestamp() - make_interval(secs => %s))
 """
+_NOBODY = "nobody"
 
 
 def end_silent() -> int:
@@ -25,14 +27,22 @@ def end_silent() -> int:
     return sum(_end(call) for call in silent.defer("headers")[:BATCH])
 
 
+def end_of(pump: str) -> int:
+    """All that a gateway process left open, which is known to have ended. Safe to repeat. Returns how many."""
+    ended = 0
+    while left := list(Call.objects.filter(state=CallState.OPEN, pump=pump).defer("headers")[:BATCH]):
+        ended += sum(_end(call, pump) for call in left)
+    return ended
+
+
 _ONE_MORE = {name: F(name) + 1 for name in ("billed_calls", "unknown_calls", "unpriced_calls")}
 
 
 @transaction.atomic
-def _end(call: Call) -> bool:
+def _end(call: Call, pump: str = _NOBODY) -> bool:
     """The end and its bill in one commit, as a pump writes them: the session's sums first, the account's after them."""
     with connection.cursor() as cursor:
-        cursor.execute(_END, [call.id, SILENT.total_seconds()])
+        cursor.execute(_END, [call.id, pump, SILENT.total_seconds()])
         if not cursor.rowcount:
             return False
     UsageEntry.objects.create(

@@ -2,10 +2,11 @@
 
 from collections.abc import Iterator
 
-from django.db.models import Count, FloatField, Min, Sum
+from django.db.models import Count, FloatField, Max, Min, Sum
 from django.db.models.functions import Cast, Extract, Now
 from prometheus_client.core import GaugeMetricFamily, Metric
 
+from gateway_app.services import process
 from keepstate_site.observe import sweeps
 from sessions_app.models import Operation, Session, WebhookDelivery
 from sessions_app.states import OPERATION_ACTIVE, SESSION_LIVE, DeliveryState, OperationState, SessionState
@@ -17,6 +18,7 @@ def all_gauges() -> Iterator[Metric]:
     yield _sessions()
     yield from _operations()
     yield from _hosts()
+    yield from _gateways()
     yield from _sweeps()
     yield _webhooks()
 
@@ -61,6 +63,25 @@ def _hosts() -> Iterator[Metric]:
     memory.add_metric([], alive.aggregate(sum=Sum("memory_bytes"))["sum"] or 0)
     used.add_metric([], Session.objects.filter(runtime_state__in=SESSION_LIVE).aggregate(sum=Sum("memory_bytes"))["sum"] or 0)
     yield from (hosts, memory, used)
+
+
+def _gateways() -> Iterator[Metric]:
+    """As each told it last, some seconds ago; one that is silent is in none of them."""
+    running = GaugeMetricFamily("keepstate_gateways", "Gateway processes that are heard of.", labels=["state"])
+    doors = GaugeMetricFamily("keepstate_gateway_doors", "Machines that gateways listen to.")
+    calls = GaugeMetricFamily("keepstate_gateway_calls", "Model calls that are being read from providers.")
+    streams = GaugeMetricFamily("keepstate_gateway_streams", "Of these, calls whose answer is streamed.")
+    database = GaugeMetricFamily("keepstate_gateway_database_seconds", "The slowest gateway's last statement.")
+    alive = process.fresh()
+    draining = alive.filter(draining=True).count()
+    running.add_metric(["serving"], alive.count() - draining)
+    running.add_metric(["draining"], draining)
+    told = alive.aggregate(doors=Sum("doors"), calls=Sum("calls"), streams=Sum("streams"), database=Max("database_seconds"))
+    for gauge, name in ((doors, "doors"), (calls, "calls"), (streams, "streams")):
+        gauge.add_metric([], told[name] or 0)
+    if told["database"] is not None:
+        database.add_metric([], told["database"])
+    yield from (running, doors, calls, streams, database)
 
 
 def _sweeps() -> Iterator[Metric]:

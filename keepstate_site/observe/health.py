@@ -12,6 +12,7 @@ from django.http import HttpRequest, JsonResponse
 from django.views.decorators.http import require_safe
 
 from checkpoints_app.services import storage
+from gateway_app.services import process
 from keepstate_site.observe import sweeps
 from workers.host.compatibility import FRESH
 from workers.models import Host
@@ -33,13 +34,14 @@ def readyz(_request: HttpRequest) -> JsonResponse:
     """503 iff this process cannot serve: the database or the broker does not answer.
 
     What else is missing is told as `degraded` with 200, for it is nothing that another web process would have: the store does not answer,
-    no host is alive, a sweep is late. Causes go to the log, not to a stranger.
+    no host is alive, a live host's machines have no gateway, a sweep is late. Causes go to the log, not to a stranger.
     """
     needed = {"database": _answers("database", _ask_database), "broker": _answers("broker", _ask_broker)}
     if not all(needed.values()):
         return JsonResponse({"status": "not ready", **needed}, status=503)
     late = [one.name for one in sweeps.ages() if one.late]
-    wanted = {"store": _store_answers(), "workers": _answers("workers", _ask_workers), "sweeps": not late}
+    wanted = {"store": _store_answers(), "workers": _answers("workers", _ask_workers)}
+    wanted |= {"gateway": _answers("gateway", _ask_gateway), "sweeps": not late}
     status = "ready" if all(wanted.values()) else "degraded"
     return JsonResponse({"status": status, **needed, **wanted, "late_sweeps": late})
 
@@ -57,6 +59,13 @@ def _ask_broker() -> None:
 def _ask_workers() -> None:
     if not Host.objects.filter(heartbeat_at__gt=Now() - FRESH).exists():
         raise LookupError("no host is alive")
+
+
+def _ask_gateway() -> None:
+    hosts = set(Host.objects.filter(heartbeat_at__gt=Now() - FRESH).values_list("id", flat=True))
+    missing = sorted(hosts - process.serving_hosts())
+    if missing or not hosts:
+        raise LookupError(f"no gateway serves the machines of {', '.join(missing) or 'any host'}")
 
 
 def _store_answers() -> bool:

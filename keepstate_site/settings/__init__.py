@@ -40,6 +40,7 @@ KEEPSTATE_TOKEN_DAYS = env.number("KEEPSTATE_TOKEN_DAYS", 90, low=1, high=3650) 
 KEEPSTATE_RATE_TOKEN = env.number("KEEPSTATE_RATE_TOKEN", 1200, low=0, high=10**9)  # requests of a token in a minute; 0: no bound
 KEEPSTATE_RATE_ACCOUNT = env.number("KEEPSTATE_RATE_ACCOUNT", 6000, low=0, high=10**9)  # of all tokens of an account
 KEEPSTATE_RATE_ADDRESS = env.number("KEEPSTATE_RATE_ADDRESS", 240, low=0, high=10**9)  # without a token or with a wrong one
+KEEPSTATE_GATEWAY_DRAIN_SECONDS = env.number("KEEPSTATE_GATEWAY_DRAIN_SECONDS", 900, low=0, high=86_400)  # to end what it reads
 KEEPSTATE_PROVIDERS = {
     "anthropic": env.url("KEEPSTATE_ANTHROPIC_URL", "https://api.anthropic.com", {"https", "http"}).rstrip("/"),
     "openai": env.url("KEEPSTATE_OPENAI_URL", "https://api.openai.com", {"https", "http"}).rstrip("/"),

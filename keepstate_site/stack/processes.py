@@ -16,12 +16,19 @@ from keepstate_site.stack.services import Services, role
 # Each is `manage.py run_worker NAME`: pool, slots and queues belong to the workers' own code, which knows its host and pins.
 WORKERS = ("vm", "io", "control")
 WORKER_STOP_SECONDS = 50  # a warm stop lets a save finish; what is killed later is taken up again by lease
+GATEWAY_DRAIN_SECONDS = 50  # in a stack that stops there is no successor: calls that last longer end as unknown
 READY_SECONDS = 90
 PROBE_SECONDS = 5
 
 
 def workers(services: Services) -> list[Spec]:
     return [_python(services, f"worker-{name}", ["manage.py", "run_worker", name], stop=WORKER_STOP_SECONDS) for name in WORKERS]
+
+
+def gateway(services: Services) -> Spec:
+    """It ends with the workers: what it has begun it reads to its end for as long as a save may take."""
+    arguments = ["manage.py", "run_gateway", "--drain-seconds", str(GATEWAY_DRAIN_SECONDS)]
+    return _python(services, "gateway", arguments, stop=GATEWAY_DRAIN_SECONDS + 10)
 
 
 def beat(services: Services) -> Spec:

@@ -43,8 +43,8 @@ def up(options: argparse.Namespace) -> int:
 def serve(supervisor: Supervisor, services: Services, options: argparse.Namespace, begun: float) -> None:
     prepare(supervisor, services, options.account)
     listener = processes.listen(options.port)
-    say("workers, beat and web are starting")
-    supervisor.start(processes.workers(services))
+    say("workers, gateway, beat and web are starting")
+    supervisor.start([*processes.workers(services), processes.gateway(services)])
     supervisor.start([processes.beat(services), processes.web(services, listener)])
     logins = credentials.kept(services.paths)
     if logins is None:

@@ -13,10 +13,11 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from checkpoints_app.models import Sweep
 from checkpoints_app.services import storage
+from gateway_app.models import GatewayProcess
 from keepstate_site.observe import health, sweeps
 from sessions_app.states import SessionState
 from tests.support.fixtures import doorbells, owner
-from tests.support.fleet import Tenant, session_row
+from tests.support.fleet import HOST, Tenant, session_row
 from workers.models import Host
 
 __all__ = ["doorbells", "owner"]
@@ -32,6 +33,10 @@ def fresh() -> None:
 @pytest.fixture
 def broker(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(health, "_ask_broker", lambda: None)  # whose part is tested with a real one in the stack's tests
+
+
+def gateway_serves() -> GatewayProcess:
+    return GatewayProcess.objects.create(name="one", host_id=HOST, doors=3, calls=2, streams=1, database_seconds=0.002)
 
 
 def all_sweeps_ran() -> None:
@@ -81,8 +86,28 @@ def test_a_turn_that_fails_says_so(owner: Tenant, monkeypatch: pytest.MonkeyPatc
 
 def test_all_is_ready(client: Client, owner: Tenant, broker: None) -> None:
     all_sweeps_ran()
+    gateway_serves()
     answer = client.get("/readyz")
     assert (answer.status_code, answer.json()["status"]) == (200, "ready")
+
+
+@pytest.mark.parametrize("change", [{"draining": True}, {"seen_at": "2020-01-01T00:00:00Z"}, {"host_id": "another"}])
+def test_a_host_whose_machines_no_gateway_answers_degrades(client: Client, owner: Tenant, broker: None, change: dict[str, Any]) -> None:
+    all_sweeps_ran()
+    gateway_serves()
+    GatewayProcess.objects.update(**change)
+    assert [client.get("/readyz").json()[part] for part in ("status", "gateway", "workers")] == ["degraded", False, True]
+
+
+def test_a_scrape_tells_what_gateways_read_and_nothing_of_one_that_is_silent(client: Client, owner: Tenant) -> None:
+    gateway_serves()
+    found = scraped(client)
+    told = [found[(f"keepstate_gateway_{name}", ())] for name in ("doors", "calls", "streams", "database_seconds")]
+    assert (told, found[("keepstate_gateways", (("state", "serving"),))]) == ([3, 2, 1, 0.002], 1)
+    caches["process"].clear()
+    GatewayProcess.objects.update(seen_at="2020-01-01T00:00:00Z")
+    found = scraped(client)
+    assert (found[("keepstate_gateway_calls", ())], ("keepstate_gateway_database_seconds", ()) in found) == (0, False)
 
 
 def test_a_late_sweep_and_a_silent_fleet_degrade_and_are_named(client: Client, owner: Tenant, broker: None) -> None:

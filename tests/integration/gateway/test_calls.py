@@ -217,6 +217,15 @@ def test_a_machine_that_may_not_call_is_told_why_and_nothing_leaves(owner: Tenan
     run(owner.account, act)
 
 
+def test_a_machine_that_runs_before_its_session_counts_as_running_is_answered(owner: Tenant) -> None:
+    async def act(at: House) -> None:
+        url = await at.moved(runtime_state=SessionState.RESUMING, epoch=2)
+        assert (await at.ask(url=url)).status == 200
+        assert (await at.ask()).status == 503  # what ran before it
+
+    run(owner.account, act)
+
+
 def test_a_key_that_is_disabled_is_used_by_nobody(owner: Tenant) -> None:
     async def act(at: House) -> None:
         await sync_to_async(ProviderKey.objects.update)(enabled=False)

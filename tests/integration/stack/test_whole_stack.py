@@ -38,7 +38,7 @@ def get(url: str, **headers: str) -> tuple[int, dict[str, str], str]:
 def test_the_process_and_its_parts_say_that_they_are_ready(stack: RunningStack) -> None:
     assert get(f"{stack.url}/healthz")[0] == 200
     status, _, body = get(f"{stack.url}/readyz")
-    parts = {"database": True, "broker": True, "store": True, "workers": True, "sweeps": True}
+    parts = {"database": True, "broker": True, "store": True, "workers": True, "gateway": True, "sweeps": True}
     assert (status, json.loads(body)) == (200, {"status": "ready", **parts, "late_sweeps": []})
 
 
@@ -89,7 +89,7 @@ def test_a_worker_that_is_killed_comes_back(stack: RunningStack) -> None:
 def test_a_killed_stack_leaves_no_process_and_starts_again_with_its_login(stack: RunningStack) -> None:
     """The last one: it kills the stack of all the others."""
     children = stacks.children_of(stack.pid)
-    assert len(children) >= 7
+    assert len(children) >= 8
     os.kill(stack.pid, signal.SIGKILL)
     for pid in children.values():
         until_gone(pid, 60)
