@@ -160,8 +160,8 @@ async def _clearing(directory: Path) -> None:
 
 async def _drain(one: Gateway, keeper: Doorkeeper, seconds: float, ending: Ending) -> None:
     log.info("the gateway drains", extra={"calls": len(one.pumps)})
-    ended = asyncio.gather(keeper.drain(), one.drain(seconds))
-    at_once = asyncio.create_task(ending.at_once.wait())
+    ended: asyncio.Future[Any] = asyncio.gather(keeper.drain(), one.drain(seconds))
+    at_once: asyncio.Future[Any] = asyncio.ensure_future(ending.at_once.wait())
     await asyncio.wait({ended, at_once}, timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
     for unfinished in (ended, at_once):
         unfinished.cancel()
