@@ -12,7 +12,7 @@ _CODE_CHARACTERS = 32
 #: Where clients put a credential, in the order in which it is looked for.
 CREDENTIAL_HEADERS = ("authorization", "x-api-key", "x-goog-api-key")
 #: Beginnings of providers' own keys. One of them in a guest is an accident that its owner must hear of.
-_REAL_KEYS = ("sk-ant-", "sk-proj-", "sk-or-", "AIza")
+_REAL_KEYS = ("sk-", "AIza")
 
 
 @dataclass(frozen=True)
@@ -44,6 +44,8 @@ def shown(headers: Mapping[str, str], query_key: str = "") -> str:
 
 def admits(channel: Channel, token: str, secret: bytes) -> bool:
     """Whether the credential is of this session, or of one that it was forked from."""
+    if not token.isascii():
+        return False
     session_id, _, code = token.removeprefix(PREFIX).rpartition("-")
     good = hmac.compare_digest(code.encode(), _code(session_id, secret).encode())
     return token.startswith(PREFIX) and good and session_id in channel.line

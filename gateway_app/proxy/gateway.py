@@ -44,6 +44,7 @@ from gateway_app.proxy.standing import Standing
 from gateway_app.proxy.tail import cut_off
 from gateway_app.states import Api, CallState, Provider, Section, Served
 from gateway_app.streams.kinds import KINDS
+from gateway_app.streams.reader import encoded
 from sessions_app.services.steps import Sealer
 
 log = logging.getLogger(__name__)
@@ -74,7 +75,7 @@ class Gateway:
 
     async def handle(self, who: Channel | None, request: web.Request) -> web.StreamResponse:
         """Answers every request, a refusal in the provider's own shape. `who` is None while that is not known."""
-        found = route(request.method, request.path, anthropic="anthropic-version" in request.headers)
+        found = route(request.method, request.rel_url.raw_path, anthropic="anthropic-version" in request.headers)
         try:
             if who is None:
                 raise refusals.unknown_machine()
@@ -84,6 +85,14 @@ class Gateway:
         except DATABASE_SILENT:
             log.warning("the database does not answer a model call", extra={"session_id": who.session_id if who else ""})
             return _refused(refusals.unavailable(), found.provider)
+        except RecursionError:
+            return _refused(refusals.unreadable("The body's JSON is nested too deep."), found.provider)
+        except Exception:
+            log.exception("a model call failed unexpectedly", extra={"session_id": who.session_id if who else ""})
+            if request.writer.output_size and request.transport is not None:  # it has begun to be answered
+                answer.abort(request.transport)
+                raise
+            return _refused(refusals.failed(), found.provider)
 
     async def _handle(self, who: Channel, request: web.Request, found: Route) -> web.StreamResponse:
         if found.way == Way.ANSWERED:
@@ -149,7 +158,7 @@ class Gateway:
                     raise refusals.unavailable() from None
                 return found
         except DATABASE_SILENT:
-            log.warning("the database does not answer a model call", extra={"session_id": who.session_id})
+            log.warning("the database does not answer a model call", extra={"session_id": who.session_id if who else ""})
             raise refusals.unavailable() from None
 
     async def _answered_or_sent(self, who: Channel, asked: Asked, sealer: Sealer) -> Answer:
@@ -248,7 +257,9 @@ class Gateway:
         if not again:
             async with self.database.connection() as connection:
                 await rows.served_again(connection, who, found, served)
-        return recorded.again(found, recorded.plain(found, sealer), streamed=asked.streamed, served=served, start=asked.offset)
+        return recorded.again(
+            found, recorded.plain(found, sealer), streamed=asked.streamed, with_usage=asked.wants_usage, served=served, start=asked.offset
+        )
 
     async def _ended(self, who: Channel, call_id: str) -> Record | None:
         """Of a call that another process reads, another host's may be, the end is waited for."""
@@ -269,7 +280,7 @@ class Gateway:
             relay_id=asked.relay_id,
             provider=provider,
             api=api,
-            path=asked.path[:500],
+            path=asked.path.partition("?")[0][:500],
             model=asked.model,
             streamed=asked.streamed,
             prints=asked.prints(),
@@ -300,11 +311,11 @@ class Gateway:
         """OpenAI tells usage of a chat's stream only to who asks for it; the gateway always asks, and keeps the chunk to itself."""
         parsed, drop = asked.parsed, False
         if asked.route.api == Api.CHAT and asked.streamed and parsed is not None:
-            options = parsed.get("stream_options")
-            drop = not (isinstance(options, dict) and options.get("include_usage"))
+            drop = not asked.wants_usage
             if drop:
+                options = parsed.get("stream_options")
                 wanted = {**(options if isinstance(options, dict) else {}), "include_usage": True}
-                body = json.dumps({**json.loads(body), "stream_options": wanted}, ensure_ascii=False).encode()
+                body = encoded({**json.loads(body), "stream_options": wanted})
         return Sending(self.settings.bases[provider] + asked.path, self._upstream(asked, provider, secret), body, drop)
 
     def _upstream(self, asked: Asked, provider: Provider, secret: str) -> dict[str, str]:
@@ -366,7 +377,9 @@ def _refused_again(found: Record, asked: Asked, sealer: Sealer) -> Answer:
     """The provider's own words, once more; where it was not reached, there are none."""
     if not found.http_status:
         raise refusals.not_reached("as it was said before")
-    return recorded.again(found, recorded.plain(found, sealer), streamed=found.streamed, served=Served.CONTINUED, start=asked.offset)
+    return recorded.again(
+        found, recorded.plain(found, sealer), streamed=found.events, with_usage=True, served=Served.CONTINUED, start=asked.offset
+    )
 
 
 def _refused(refusal: Refusal, provider: Provider | None) -> web.Response:

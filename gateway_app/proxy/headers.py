@@ -23,10 +23,21 @@ _NOT_BACK = frozenset(
 
 def upstream(headers: Mapping[str, str]) -> dict[str, str]:
     """By lower-case name. Compressed answers are not asked for: what is recorded is what is read."""
-    kept = {name: value for name, value in headers.items() if name not in _ENDS_HERE and not name.startswith(_OURS)}
+    of_this_hop = {name.strip().lower() for name in headers.get("connection", "").split(",")}
+    ends_here = _ENDS_HERE | of_this_hop
+    kept = {name: value for name, value in headers.items() if name not in ends_here and not name.startswith(_OURS)}
     return {**kept, "accept-encoding": "identity"}
 
 
 def back(headers: Iterable[tuple[str, str]]) -> list[tuple[str, str]]:
     """As pairs, for a name may come twice."""
-    return [(name, value) for name, value in headers if name.lower() not in _NOT_BACK]
+    return [(name, value) for name, value in headers if name.lower() not in _NOT_BACK and clean(value)]
+
+
+def clean(value: str) -> bool:
+    """Whether it can be written down and sent on: bytes that are no UTF-8 are in a header by an accident or on purpose, and say nothing."""
+    try:
+        value.encode()
+    except UnicodeEncodeError:
+        return False
+    return True

@@ -2,6 +2,8 @@
 
 import aiohttp
 from aiohttp import web
+from multidict import CIMultiDict
+from yarl import URL
 
 from gateway_app.proxy import headers, refusals
 
@@ -12,13 +14,12 @@ _SECONDS = aiohttp.ClientTimeout(total=60)
 async def pass_on(client: aiohttp.ClientSession, method: str, url: str, sent: dict[str, str], body: bytes) -> web.Response:
     """Raises Refusal where the provider is not reached."""
     try:
-        async with client.request(method, url, headers=sent, data=body or None, timeout=_SECONDS) as answered:
+        async with client.request(
+            method, URL(url, encoded=True), headers=sent, data=body or None, timeout=_SECONDS, allow_redirects=False
+        ) as answered:
             data = await answered.content.read(_MOST_BYTES + 1)
             if len(data) > _MOST_BYTES:
                 raise refusals.not_reached("its answer is too large")
-            response = web.Response(status=answered.status, body=data)
-            for name, value in headers.back(answered.headers.items()):
-                response.headers[name] = value
-            return response
+            return web.Response(status=answered.status, body=data, headers=CIMultiDict(headers.back(answered.headers.items())))
     except (aiohttp.ClientError, TimeoutError) as error:
         raise refusals.not_reached(type(error).__name__) from None

@@ -5,14 +5,15 @@ its bill are durable. A reader that has seen the end of an answer can rely on it
 """
 
 import asyncio
+import json
 import logging
 import time
-from collections.abc import Callable
 from dataclasses import dataclass, field
 
 import aiohttp
 from psycopg import OperationalError
 from psycopg_pool import PoolTimeout
+from yarl import URL
 
 from gateway_app import pricing
 from gateway_app.proxy import headers, refusals, rows, seals
@@ -22,8 +23,8 @@ from gateway_app.proxy.refusals import Refusal
 from gateway_app.proxy.rows import Ended, Opened
 from gateway_app.proxy.tail import Tail
 from gateway_app.states import CallState
-from gateway_app.streams.kinds import KINDS
-from gateway_app.streams.reader import End, Seen, parsed
+from gateway_app.streams.kinds import KINDS, Kind
+from gateway_app.streams.reader import End, Reader, Seen, parsed
 from gateway_app.streams.sse import Event, EventTooLarge, Splitter
 from gateway_app.usage import Tokens
 from sessions_app.services.steps import Sealer
@@ -34,6 +35,8 @@ log = logging.getLogger(__name__)
 ANSWER_BYTES = 64 * 1024 * 1024
 #: The end of a call is tried to be written for so long, while the database does not answer.
 WRITE_SECONDS = 30.0
+#: After a stream's last event its connection is given so long to end in order; it can be used again then.
+LAST_SECONDS = 1.0
 _EVENTS = "text/event-stream"
 
 
@@ -70,7 +73,8 @@ class Pump:
         arrived = False
         state, seen, pairs = CallState.CUT, Seen(End.OPEN, Tokens(), "", []), list[tuple[str, str]]()
         try:
-            async with client.post(self.sending.url, data=self.sending.body, headers=self.sending.headers) as answer:
+            url, body = URL(self.sending.url, encoded=True), self.sending.body
+            async with client.post(url, data=body, headers=self.sending.headers, allow_redirects=False) as answer:
                 status, pairs = answer.status, headers.back(answer.headers.items())
                 self.first_byte = time.monotonic()
                 streamed = status < 400 and answer.content_type == _EVENTS
@@ -86,22 +90,39 @@ class Pump:
             log.info("an answer broke", extra={"call_id": self.call.id, "reason": type(error).__name__})
         except Exception:
             log.exception("a pump failed", extra={"call_id": self.call.id})
-        await self._end(database, state, status, pairs, seen, arrived=arrived)
+        try:
+            await self._end(database, state, status, pairs, seen, arrived=arrived)
+        except Exception:
+            log.exception("the end of a call failed", extra={"call_id": self.call.id})
+            self._no_head(refusals.not_recorded())
+            self.tail.cut()
 
     async def _stream(self, answer: aiohttp.ClientResponse) -> Seen:
-        splitter, reader = Splitter(), KINDS[self.call.api].reader()
-        async for piece in answer.content.iter_any():
-            for event in splitter.feed(piece):
-                reader.take(event)
-                if not (self.sending.drop_usage and _tells_only_usage(event)):
-                    self._add(event.raw, release=reader.end != End.COMPLETE)
+        """An answer whose last event has come is whole, whatever becomes of the connection then, and waits no longer for its end."""
+        kind, splitter = KINDS[self.call.api], Splitter()
+        reader = kind.reader()
+        try:
+            async with asyncio.timeout(None) as limit:
+                async for piece in answer.content.iter_any():
+                    self._take(splitter.feed(piece), reader)
+                    if kind.terminal and reader.end == End.COMPLETE and limit.when() is None:
+                        limit.reschedule(asyncio.get_running_loop().time() + LAST_SECONDS)
+        except (aiohttp.ClientError, TimeoutError, OSError):
+            if not kind.terminal or reader.end != End.COMPLETE:
+                raise
         self._add(splitter.tail, release=False)
         return reader.seen
+
+    def _take(self, events: list[Event], reader: Reader) -> None:
+        for event in events:
+            reader.take(event)
+            if not (self.sending.drop_usage and _tells_only_usage(event)):
+                self._add(event.raw, release=reader.end != End.COMPLETE)
 
     async def _whole(self, answer: aiohttp.ClientResponse) -> Seen:
         async for piece in answer.content.iter_any():
             self._add(piece, release=False)
-        return await asyncio.to_thread(_read_json, KINDS[self.call.api].read_json, bytes(self.tail.data))
+        return await asyncio.to_thread(_read_json, KINDS[self.call.api], bytes(self.tail.data))
 
     def _add(self, piece: bytes, *, release: bool) -> None:
         if len(self.tail.data) + len(piece) > ANSWER_BYTES:
@@ -145,7 +166,7 @@ class Pump:
         while True:
             try:
                 async with database.connection() as connection:
-                    since = time.monotonic() - (self.first_byte or time.monotonic())
+                    since = None if self.first_byte is None else time.monotonic() - self.first_byte
                     return await rows.end_call(connection, self.channel, self.call, ended, sealed, since)
             except (OperationalError, PoolTimeout) as error:
                 if time.monotonic() > until:
@@ -160,11 +181,11 @@ def _tells_only_usage(event: Event) -> bool:
     return told is not None and told.get("choices") == [] and isinstance(told.get("usage"), dict)
 
 
-def _read_json(read: Callable[[dict[str, object]], Seen], data: bytes) -> Seen:
-    import json
-
+def _read_json(kind: Kind, data: bytes) -> Seen:
     try:
         answer = json.loads(data)
     except (ValueError, RecursionError):
         answer = None
-    return read(answer) if isinstance(answer, dict) else Seen(End.OPEN, Tokens(), "", [])
+    if isinstance(answer, list) and kind.read_list is not None:
+        return kind.read_list(answer)
+    return kind.read_json(answer) if isinstance(answer, dict) else Seen(End.OPEN, Tokens(), "", [])

@@ -22,7 +22,7 @@ _TYPES = {
 UNAVAILABLE = "ks_unavailable"
 
 
-@dataclass(frozen=True)
+@dataclass(eq=False)  # frozen it could not be raised through a context manager, which notes on it where it came from
 class Refusal(Exception):
     """`retry`: whether a client does well to ask again; it is said in the header that the SDKs obey."""
 
@@ -84,8 +84,26 @@ def not_let_through(path: str) -> Refusal:
     return Refusal(404, "ks_route_not_served", f"Nothing is let through on this path ({path[:100]}). Nothing was sent.")
 
 
+def background() -> Refusal:
+    return Refusal(
+        400,
+        "ks_background_refused",
+        "A response in the background is read on a route that is not let through: it would be paid for and not be had. Nothing was sent. "
+        "Ask without background, and with stream where it takes long.",
+    )
+
+
 def too_large(most: int) -> Refusal:
     return Refusal(413, "ks_too_large", f"A request has at most {most} bytes. Nothing was sent.")
+
+
+def slow(seconds: float) -> Refusal:
+    return Refusal(408, "ks_too_slow", f"Nothing of the body came for {seconds:.0f} seconds. Nothing was sent.", retry=True)
+
+
+def failed() -> Refusal:
+    """For what nobody foresaw. It does not say that nothing was sent, for that is not known; whoever asks again joins what was."""
+    return Refusal(500, "ks_internal", "The gateway failed. Its operator finds the cause in its log.", retry=True)
 
 
 def unreadable(why: str) -> Refusal:

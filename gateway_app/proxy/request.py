@@ -3,27 +3,31 @@
 import asyncio
 import hashlib
 import json
-import zlib
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
-from urllib.parse import parse_qsl, urlencode
+from urllib.parse import parse_qsl
 
 from aiohttp import web
 
 from gateway_app.calls.fingerprint import Fingerprint, fingerprint
+from gateway_app.proxy import body as bodies
 from gateway_app.proxy import refusals
+from gateway_app.proxy.headers import clean
 from gateway_app.proxy.routes import Route
+from gateway_app.states import Api
+from gateway_app.streams.reader import named
 
 if TYPE_CHECKING:
     from gateway_app.proxy.pump import Pump
 
-#: After it was unpacked.
-BODY_BYTES = 64 * 1024 * 1024
 #: A body that is larger is parsed in a thread, so that others do not wait for it.
 _INLINE_BYTES = 64 * 1024
 RELAY = "x-keepstate-relay"
 OFFSET = "x-keepstate-offset"
+_RELAY_ID = re.compile(r"[\w.:-]{1,64}", re.ASCII)
+_EVENTS = "alt=sse"
 
 
 @dataclass(eq=False)
@@ -51,54 +55,67 @@ class Asked:
 
     @property
     def streamed(self) -> bool:
+        """Whether the answer is asked for as events."""
         if self.route.streams is not None:
-            return self.route.streams
+            return self.route.streams and _EVENTS in self._query
         return self.parsed is not None and self.parsed.get("stream") is True
 
     @property
     def model(self) -> str:
         if self.route.streams is not None:  # its path names it
-            return self.path.rpartition("/models/")[2].partition(":")[0][:100]
-        model = (self.parsed or {}).get("model")
-        return model[:100] if isinstance(model, str) else ""
+            return named(self.path.rpartition("/models/")[2].partition(":")[0])
+        return named((self.parsed or {}).get("model"))
+
+    @property
+    def wants_usage(self) -> bool:
+        """Of a chat: whether a stream is to tell usage in a chunk of its own."""
+        options = (self.parsed or {}).get("stream_options")
+        return not self.streamed or (isinstance(options, dict) and bool(options.get("include_usage")))
+
+    @property
+    def _query(self) -> list[str]:
+        return self.path.partition("?")[2].split("&")
 
     def prints(self) -> Fingerprint:
         return fingerprint(
             provider=str(self.route.provider),
             method=self.method,
-            path=self.path.replace(":streamGenerateContent", ":generateContent").replace("?alt=sse", ""),
+            path=self._transported_either_way(),
             headers=self.headers,
             body=self.body,
             parsed=self.parsed,
         )
 
+    def _transported_either_way(self) -> str:
+        """Gemini's path says how the answer is transported; a list of chunks is in no other way to be had."""
+        if not self.route.streams or not self.streamed:
+            return self.path
+        path, query = self.path.partition("?")[0], [part for part in self._query if part != _EVENTS]
+        return path.replace(":streamGenerateContent", ":generateContent") + (f"?{'&'.join(query)}" if query else "")
 
-async def read(request: web.Request, route: Route) -> Asked:
+
+async def read(request: web.BaseRequest, route: Route) -> Asked:
     """Raises Refusal."""
-    headers = {name.lower(): value for name, value in request.headers.items()}
-    body = await _body(request, headers.get("content-encoding", "").lower())
-    value = await (asyncio.to_thread(parsed, body) if len(body) > _INLINE_BYTES else _parsed_at_once(body))
+    headers = _joined(request)
     path, query_key = _without_key(request)
-    return Asked(
-        route, request.method, path, headers, body, value, query_key, headers.get(RELAY, "")[:64], _offset(headers.get(OFFSET, ""))
-    )
+    relay_id = headers.get(RELAY, "")
+    if relay_id and not _RELAY_ID.fullmatch(relay_id):
+        raise refusals.unreadable("The relay's name of the call has other characters than a name has.")
+    body = await bodies.read(request, headers.get("content-encoding", "").strip().lower())
+    value = await asyncio.to_thread(parsed, body) if len(body) > _INLINE_BYTES else parsed(body)
+    if route.api == Api.RESPONSES and value is not None and value.get("background"):
+        raise refusals.background()
+    return Asked(route, request.method, path, headers, body, value, query_key, relay_id, _offset(headers.get(OFFSET, "")))
 
 
-async def _body(request: web.Request, encoding: str) -> bytes:
-    if encoding not in ("", "identity", "gzip"):
-        raise refusals.unreadable("The body's encoding is neither gzip nor none.")
-    unpacker = zlib.decompressobj(zlib.MAX_WBITS | 16) if encoding == "gzip" else None
-    taken = bytearray()
-    try:
-        async for piece in request.content.iter_chunked(1 << 18):
-            taken += unpacker.decompress(piece, BODY_BYTES + 1) if unpacker else piece
-            if len(taken) > BODY_BYTES or (unpacker and unpacker.unconsumed_tail):
-                raise refusals.too_large(BODY_BYTES)
-    except zlib.error:
-        raise refusals.unreadable("The body is no gzip.") from None
-    if unpacker and not unpacker.eof:
-        raise refusals.unreadable("The body's gzip is cut short.")
-    return bytes(taken)
+def _joined(request: web.BaseRequest) -> dict[str, str]:
+    """By lower-case name. A header that comes twice is the list of both, as HTTP has it: each beta may come in a line of its own."""
+    found: dict[str, str] = {}
+    for name, value in request.headers.items():
+        if clean(value):
+            known = found.get(name.lower())
+            found[name.lower()] = value if known is None else f"{known}, {value}"
+    return found
 
 
 def parsed(body: bytes) -> dict[str, Any] | None:
@@ -109,16 +126,15 @@ def parsed(body: bytes) -> dict[str, Any] | None:
     return value if isinstance(value, dict) else None
 
 
-async def _parsed_at_once(body: bytes) -> dict[str, Any] | None:
-    return parsed(body)
-
-
-def _without_key(request: web.Request) -> tuple[str, str]:
-    pairs = parse_qsl(request.query_string, keep_blank_values=True)
-    kept = [(name, value) for name, value in pairs if name != "key"]
-    key = next((value for name, value in pairs if name == "key"), "")
-    query = urlencode(kept) if key else request.query_string
-    return request.path + (f"?{query}" if query else ""), key
+def _without_key(request: web.BaseRequest) -> tuple[str, str]:
+    """The path with its query as they came, and the credential that was in it. Raises Refusal."""
+    url = request.rel_url
+    if not (url.raw_path + url.raw_query_string).isascii():
+        raise refusals.unreadable("The address is not ASCII.")
+    parts = [part for part in url.raw_query_string.split("&") if part]
+    keys = [value for part in parts for name, value in parse_qsl(part, keep_blank_values=True) if name == "key"]
+    kept = "&".join(part for part in parts if not any(name == "key" for name, _ in parse_qsl(part, keep_blank_values=True)))
+    return url.raw_path + (f"?{kept}" if kept else ""), next((key for key in keys if key), "")
 
 
 def _offset(text: str) -> int:

@@ -23,7 +23,9 @@ class Route:
     streams: bool | None = None  # by its path; None: by the body
 
 
-_GEMINI_MODEL = r"/v1(?:beta|alpha)?/models/[^/:]+"
+#: A model's name in a path: no escapes and no dots alone, so that a provider reads the path as it is read here.
+_NAME = r"[A-Za-z0-9][\w.@+-]*"
+_GEMINI_MODEL = rf"/v1(?:beta|alpha)?/models/{_NAME}"
 
 _TABLE: tuple[tuple[str, str, Route], ...] = (
     ("POST", r"/v1/messages", Route(Way.RECORDED, Provider.ANTHROPIC, Api.ANTHROPIC)),
@@ -34,17 +36,20 @@ _TABLE: tuple[tuple[str, str, Route], ...] = (
     ("POST", _GEMINI_MODEL + r":generateContent", Route(Way.RECORDED, Provider.GEMINI, Api.GEMINI, streams=False)),
     ("POST", _GEMINI_MODEL + r":streamGenerateContent", Route(Way.RECORDED, Provider.GEMINI, Api.GEMINI, streams=True)),
     ("POST", _GEMINI_MODEL + r":countTokens", Route(Way.PASSED, Provider.GEMINI)),
-    ("GET", r"/v1beta/models(?:/[^/:]+)?", Route(Way.PASSED, Provider.GEMINI)),
+    ("GET", rf"/v1beta/models(?:/{_NAME})?", Route(Way.PASSED, Provider.GEMINI)),
     ("HEAD", r"/|/api/hello", Route(Way.ANSWERED)),
     ("GET", r"/|/api/hello", Route(Way.ANSWERED)),
 )
-_COMPILED = tuple((method, re.compile(pattern), route) for method, pattern, route in _TABLE)
-_MODELS = re.compile(r"/v1/models(?:/[^/]+)?")
+_COMPILED = tuple((method, re.compile(pattern, re.ASCII), route) for method, pattern, route in _TABLE)
+_MODELS = re.compile(rf"/v1/models(?:/{_NAME}(?::[\w.@+:-]*)?)?", re.ASCII)  # names of tuned models have colons
 REFUSED = Route(Way.REFUSED)
 
 
 def route(method: str, path: str, *, anthropic: bool) -> Route:
-    """`path` without its query; `anthropic`: the request bears that provider's version header, which tells whose /v1/models it wants."""
+    """`path` as it came, escapes and all, without its query.
+
+    `anthropic`: the request bears that provider's version header, which tells whose /v1/models it wants.
+    """
     if method == "GET" and _MODELS.fullmatch(path):
         return Route(Way.PASSED, Provider.ANTHROPIC if anthropic else Provider.OPENAI)
     for wanted, pattern, found in _COMPILED:

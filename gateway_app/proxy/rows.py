@@ -132,7 +132,7 @@ WHERE id = %(id)s AND state = 'open' AND pump = %(pump)s
 _BILL = """
 INSERT INTO gateway_app_usageentry (account_id, session_id, epoch, call_id, served, billed, provider, model, key_id, input_tokens,
     output_tokens, cache_read_tokens, cache_write_tokens, microusd, price_version)
-SELECT account_id, session_id, %(epoch)s, id, %(served)s, %(billed)s, provider, model, key_id, input_tokens, output_tokens,
+SELECT account_id, %(session)s, %(epoch)s, id, %(served)s, %(billed)s, provider, model, key_id, input_tokens, output_tokens,
     cache_read_tokens, cache_write_tokens, %(microusd)s, %(price_version)s
 FROM gateway_app_call WHERE id = %(id)s
 """
@@ -155,7 +155,7 @@ ON CONFLICT (account_id) DO UPDATE SET spent_tokens = whole.spent_tokens + exclu
 
 
 async def end_call(
-    database: AsyncConnection[Any], channel: Channel, call: Opened, ended: Ended, sealed: Sequence[bytes], since_first: float
+    database: AsyncConnection[Any], channel: Channel, call: Opened, ended: Ended, sealed: Sequence[bytes], since_first: float | None
 ) -> bool:
     """The end of a call, its bytes and its bill, durable at return. False if somebody else has ended it: nothing was written.
 
@@ -194,7 +194,7 @@ async def _ended_so(database: AsyncConnection[Any], call: Opened, state: CallSta
 
 
 async def _bill(database: AsyncConnection[Any], channel: Channel, call_id: str, ended: Ended) -> None:
-    line = {"epoch": channel.epoch, "id": call_id, "served": Served.UPSTREAM, "billed": True}
+    line = {"session": channel.session_id, "epoch": channel.epoch, "id": call_id, "served": Served.UPSTREAM, "billed": True}
     await database.execute(_BILL, {**line, "microusd": ended.price, "price_version": ended.price_version})
     unknown = int(ended.tokens.total is None)
     spent = {"session": channel.session_id, "account": channel.account_id, "unknown": unknown}
@@ -264,19 +264,23 @@ class Record:
     id: str
     api: Api
     state: CallState
-    streamed: bool
     http_status: int
     headers: list[tuple[str, str]]
     pump: str
     read_elsewhere: bool  # another process told a while ago that it reads it
-    total: int
+    tokens: Tokens
     pieces: list[bytes]
+
+    @property
+    def events(self) -> bool:
+        """Whether it is a stream of events, whatever was asked for."""
+        return any(name.lower() == "content-type" and value.lower().startswith("text/event-stream") for name, value in self.headers)
 
 
 _RECORD = """
-SELECT id, api, state, streamed, coalesce(http_status, 0), headers, pump,
+SELECT id, api, state, coalesce(http_status, 0), headers, pump,
        state = 'open' AND pump_seen_at > now() - make_interval(secs => %s),
-       coalesce(input_tokens + output_tokens + coalesce(cache_read_tokens, 0) + coalesce(cache_write_tokens, 0), 0),
+       input_tokens, output_tokens, cache_read_tokens, cache_write_tokens,
        ARRAY(SELECT sealed FROM gateway_app_callpiece WHERE call_id = call.id AND section = %s ORDER BY number)
 FROM gateway_app_call AS call WHERE id = %s AND session_id = ANY(%s) AND account_id = %s
 """
@@ -288,11 +292,9 @@ async def record(database: AsyncConnection[Any], channel: Channel, call_id: str,
     row = await found.fetchone()
     if row is None:
         return None
-    id_, api, state, streamed, status, headers, pump, elsewhere, total, pieces = row
+    id_, api, state, status, headers, pump, elsewhere, *told, pieces = row
     pairs = [(name, value) for name, value in headers]
-    return Record(
-        id_, Api(api), CallState(state), streamed, status, pairs, pump, bool(elsewhere), total, [bytes(piece) for piece in pieces]
-    )
+    return Record(id_, Api(api), CallState(state), status, pairs, pump, bool(elsewhere), Tokens(*told), [bytes(piece) for piece in pieces])
 
 
 @dataclass(frozen=True)
@@ -343,9 +345,10 @@ UPDATE gateway_app_sessionbudget SET replayed_calls = replayed_calls + 1, replay
 async def served_again(database: AsyncConnection[Any], channel: Channel, found: Record, served: Served) -> None:
     """A line that costs nothing, with the tokens that were not bought again."""
     async with database.transaction():
-        line = {"epoch": channel.epoch, "id": found.id, "served": served, "billed": False, "microusd": None, "price_version": ""}
+        line = {"session": channel.session_id, "epoch": channel.epoch, "id": found.id, "served": served, "billed": False}
+        line |= {"microusd": None, "price_version": ""}
         await database.execute(_BILL, line)
-        await database.execute(_SERVED, [found.total, channel.session_id])
+        await database.execute(_SERVED, [found.tokens.total or 0, channel.session_id])
 
 
 _BEAT = "UPDATE gateway_app_call SET pump_seen_at = now() WHERE state = 'open' AND pump = %s AND id = ANY(%s)"

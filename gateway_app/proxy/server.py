@@ -11,10 +11,10 @@ import aiohttp
 from aiohttp import web
 
 from gateway_app.proxy.answer import abort
+from gateway_app.proxy.body import BODY_BYTES
 from gateway_app.proxy.channel import Channel
 from gateway_app.proxy.gateway import Gateway
 from gateway_app.proxy.pool import pool
-from gateway_app.proxy.request import BODY_BYTES
 from gateway_app.proxy.settings import ProxySettings
 
 log = logging.getLogger(__name__)
@@ -39,7 +39,7 @@ async def gateway(settings: ProxySettings, *, drain_seconds: float, name: str = 
     await database.open(wait=False)
     timeout = aiohttp.ClientTimeout(total=None, sock_connect=CONNECT_SECONDS, sock_read=SILENCE_SECONDS)
     connector = aiohttp.TCPConnector(limit=0, limit_per_host=0, keepalive_timeout=60, ttl_dns_cache=60)
-    client = aiohttp.ClientSession(timeout=timeout, connector=connector, auto_decompress=False, cookie_jar=aiohttp.DummyCookieJar())
+    client = aiohttp.ClientSession(timeout=timeout, connector=connector, cookie_jar=aiohttp.DummyCookieJar())
     one = Gateway(settings, database, client, name)
     beating = asyncio.create_task(one.beat(), name="gateway beat")
     telling = asyncio.create_task(one.deliveries.run(), name="gateway deliveries")

@@ -1,12 +1,12 @@
 """A steer is put into a branch's next model call on its way upstream, as the last words of its newest turn; the guest never has it."""
 
-import json
 from dataclasses import dataclass
 from typing import Any
 
 from gateway_app.proxy.request import Asked
 from gateway_app.proxy.standing import Standing
 from gateway_app.states import Api
+from gateway_app.streams.reader import encoded
 from sessions_app.services.steps import Sealer
 
 
@@ -25,7 +25,7 @@ def steered(api: Api, asked: Asked, sealer: Sealer, standing: Standing) -> Steer
     body = _WAYS[api](asked.parsed, text)
     if body is None:  # nowhere to put it: it waits for a call that has a place for it
         return Steered(asked.body, "")
-    return Steered(json.dumps(body, ensure_ascii=False).encode(), standing.steer_id)
+    return Steered(encoded(body), standing.steer_id)
 
 
 def _messages(body: dict[str, Any], text: str) -> dict[str, Any] | None:

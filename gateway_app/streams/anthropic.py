@@ -3,7 +3,7 @@
 import json
 from typing import Any
 
-from gateway_app.streams.reader import End, Pieces, Seen, added, listed, mapping, parsed, text
+from gateway_app.streams.reader import End, Pieces, Seen, added, listed, mapping, named, parsed, text
 from gateway_app.streams.sse import Event
 from gateway_app.usage import Tokens, count
 
@@ -25,7 +25,7 @@ def read_json(answer: dict[str, Any]) -> Seen:
     """A whole answer that was not streamed."""
     complete = answer.get("type") == "message" and answer.get("stop_reason") is not None
     end = End.COMPLETE if complete else End.ERROR if answer.get("type") == "error" else End.OPEN
-    return Seen(end, tokens(answer.get("usage")), text(answer.get("model")), listed(answer.get("content")))
+    return Seen(end, tokens(answer.get("usage")), named(answer.get("model")), listed(answer.get("content")))
 
 
 class MessagesReader:
@@ -46,7 +46,7 @@ class MessagesReader:
 
     @property
     def seen(self) -> Seen:
-        return Seen(self._end, self._tokens, text(self._message.get("model")), self._content())
+        return Seen(self._end, self._tokens, named(self._message.get("model")), self._content())
 
     def folded(self) -> dict[str, Any] | None:
         if self._end != End.COMPLETE:

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from gateway_app.streams.reader import End, Pieces, Seen, added, listed, mapping, parsed, text, whole
+from gateway_app.streams.reader import End, Pieces, Seen, added, listed, mapping, named, parsed, whole
 from gateway_app.streams.sse import Event
 from gateway_app.usage import Tokens, count, less
 
@@ -29,7 +29,7 @@ def read_json(answer: dict[str, Any]) -> Seen:
     choices = [mapping(choice) for choice in listed(answer.get("choices"))]
     complete = bool(choices) and all(choice.get("finish_reason") for choice in choices)
     end = End.COMPLETE if complete else End.ERROR if answer.get("error") else End.OPEN
-    return Seen(end, tokens(answer.get("usage")), text(answer.get("model")), [choice.get("message") for choice in choices])
+    return Seen(end, tokens(answer.get("usage")), named(answer.get("model")), [choice.get("message") for choice in choices])
 
 
 class ChatReader:
@@ -48,7 +48,7 @@ class ChatReader:
     @property
     def seen(self) -> Seen:
         messages = [whole(self._choices[one]["message"]) for one in sorted(self._choices) if self._choices[one].get("finish_reason")]
-        return Seen(self._end, tokens(self._usage), text(self._head.get("model")), messages)
+        return Seen(self._end, tokens(self._usage), named(self._head.get("model")), messages)
 
     def folded(self) -> dict[str, Any] | None:
         if self._end != End.COMPLETE:

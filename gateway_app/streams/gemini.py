@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from gateway_app.streams.reader import End, Pieces, Seen, added, listed, mapping, parsed, text, whole
+from gateway_app.streams.reader import End, Pieces, Seen, added, listed, mapping, named, parsed, whole
 from gateway_app.streams.sse import Event
 from gateway_app.usage import Tokens, count, less
 
@@ -43,7 +43,7 @@ class GenerateReader:
     @property
     def seen(self) -> Seen:
         parts = [whole(part) for one in sorted(self._candidates) for part in self._candidates[one]["content"]["parts"]]
-        return Seen(self.end, self._tokens, text(self._head.get("modelVersion")), parts)
+        return Seen(self.end, self._tokens, named(self._head.get("modelVersion")), parts)
 
     @property
     def end(self) -> End:

@@ -19,6 +19,8 @@ class Kind:
     blocks: str
     #: Whether a stream has an event that ends it: what comes after that is nothing of the answer.
     terminal: bool = True
+    #: A streamed answer to who asked for no events: one list.
+    read_list: Callable[[list[Any]], Seen] | None = None
 
 
 KINDS: dict[str, Kind] = {
@@ -27,5 +29,13 @@ KINDS: dict[str, Kind] = {
     ),
     "responses": Kind(responses.ResponsesReader, responses.read_json, unfold.responses, b": keep-alive\n\n", "output"),
     "chat": Kind(chat.ChatReader, chat.read_json, unfold.chat, b": keep-alive\n\n", "choices"),
-    "gemini": Kind(gemini.GenerateReader, gemini.read_json, unfold.gemini, b": keep-alive\r\n\r\n", "candidates", terminal=False),
+    "gemini": Kind(
+        gemini.GenerateReader,
+        gemini.read_json,
+        unfold.gemini,
+        b": keep-alive\r\n\r\n",
+        "candidates",
+        terminal=False,
+        read_list=gemini.read_chunks,
+    ),
 }

@@ -91,6 +91,11 @@ def text(value: Any) -> str:
     return value if isinstance(value, str) else ""
 
 
+def named(value: Any) -> str:
+    """A name of a model as it may be kept; empty for what is none."""
+    return value[:100] if isinstance(value, str) and value.isprintable() else ""
+
+
 def mapping(value: Any) -> Mapping[str, Any]:
     return value if isinstance(value, Mapping) else {}
 
