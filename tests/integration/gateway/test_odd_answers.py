@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from asgiref.sync import sync_to_async
 
+from gateway_app import pricing
 from gateway_app.models import Call, UsageEntry
 from gateway_app.proxy import pump
 from gateway_app.states import CallState
@@ -137,7 +138,7 @@ def test_a_pump_that_fails_in_a_way_that_nobody_foresaw_ends_its_call_and_keeps_
         raise RuntimeError(PROVIDER_KEY)
 
     async def act(at: House) -> None:
-        monkeypatch.setattr(pump.pricing, "microusd", fail)
+        monkeypatch.setattr(pricing, "microusd", fail)
         got = await at.ask()
         assert (got.status, got.json["error"]["code"], got.headers["x-should-retry"]) == (502, "ks_not_recorded", "false")
         assert not (await at.ask(STREAM)).whole
