@@ -140,7 +140,7 @@ def test_a_pump_that_fails_in_a_way_that_nobody_foresaw_ends_its_call_and_keeps_
     async def act(at: House) -> None:
         monkeypatch.setattr(pricing, "microusd", fail)
         got = await at.ask()
-        assert (got.status, got.json["error"]["code"], got.headers["x-should-retry"]) == (502, "ks_not_recorded", "false")
+        assert (got.status, got.json["error"]["code"], got.headers["x-should-retry"]) == (503, "ks_not_recorded", "true")
         assert not (await at.ask(STREAM)).whole
         assert not at.gate.pumps  # what no process reads ends as unknown
 
