@@ -29,7 +29,7 @@ from workers.host import machines
 from workers.host.drivers import driver
 from workers.host.identity import host_id, machines_directory, runtime_directory
 from workers.host.note import write_note
-from workers.host.pins import has_network, pin_here
+from workers.host.pins import has_network, pin_here, resumable_here
 from workers.machine.driver import GuestIdentity, GuestImage, Machine, MachineError
 from workers.operations.clock import await_clock
 from workers.operations.identity import identity_for
@@ -71,7 +71,8 @@ def require_pin(work: Work, checkpoint: Checkpoint) -> None:
     here = pin_here(work.session.architecture)
     if here.digest == checkpoint.pin_id or not has_network(checkpoint.pin_id, work.session.architecture):
         return
-    differing = pins.differences(checkpoint.pin.facts, here.facts)
+    compared = (pins.differences(checkpoint.pin.facts, pin.facts) for pin in resumable_here(work.session.architecture))
+    differing = min(compared, key=len)  # what its own kind of machine lacks here, and not also that its kind is another
     raise StackIncompatible(
         f"This host is not what the checkpoint was taken on; differing: {', '.join(differing)}. Nothing was started.",
         next_action="Resume it on a host with the checkpoint's pin.",
