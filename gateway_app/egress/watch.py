@@ -3,8 +3,7 @@
 import asyncio
 import logging
 
-from psycopg import OperationalError
-from psycopg_pool import PoolTimeout
+import psycopg
 
 from gateway_app.egress import rows
 from gateway_app.egress.proxy import DATABASE_SECONDS, Egress
@@ -21,7 +20,6 @@ BLIND_SECONDS = 30.0
 #: A tunnel through which nothing moved, either way.
 IDLE_SECONDS = 600.0
 WRITE_SECONDS = 2.0
-_AWAY = (OperationalError, PoolTimeout, TimeoutError)
 
 
 async def watch(egress: Egress) -> None:
@@ -33,8 +31,8 @@ async def watch(egress: Egress) -> None:
         try:
             await look(egress)
             seen_at = clock()
-        except _AWAY:
-            log.warning("the database does not answer the watch of machines' connections")
+        except Exception as error:  # whatever it is: a watch that ended would leave every tunnel open
+            log.warning("the policies of open connections could not be read: %s", type(error).__name__)
             if clock() - seen_at > BLIND_SECONDS:
                 _cut(egress, set(egress.tunnels))
         _cut(egress, {one for one in egress.tunnels if clock() - one.moved_at > IDLE_SECONDS})
@@ -75,6 +73,6 @@ async def write(egress: Egress) -> None:
     try:
         async with asyncio.timeout(DATABASE_SECONDS), egress.database.connection() as connection:
             await rows.add(connection, lines)
-    except _AWAY:
-        log.warning("what machines connected to could not be written down; it is tried again")
+    except (psycopg.Error, TimeoutError) as error:
+        log.warning("what machines connected to could not be written down, and is tried again: %s", type(error).__name__)
         egress.counts.give_back(lines)

@@ -19,7 +19,9 @@ from gateway_app.models import (
     AccountBudget,
     Call,
     CallPiece,
+    EgressLine,
     EgressPolicy,
+    EgressSum,
     KeyBinding,
     ProviderKey,
     SessionBudget,
@@ -92,6 +94,8 @@ def plant_calls(session: Session) -> None:
     WindowEntry.objects.create(**of_session, epoch=9, call=call, why="lost", order=1, open_until=Now(), consumed_by=MARK)
     Steer.objects.create(**of_session, sealed_text=MARK.encode())
     EgressPolicy.objects.create(**of_session, rules=[{"host": f"{MARK}.example.com", "ports": [443]}])
+    EgressLine.objects.create(**of_session, host=f"{MARK}.example.com", port=443, outcome="denied", last_at=Now())
+    EgressSum.objects.create(**of_session, refusals=1)
     SessionBudget.objects.update_or_create(**of_session)
     AccountBudget.objects.update_or_create(account=account)
 

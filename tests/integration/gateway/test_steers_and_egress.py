@@ -3,8 +3,10 @@
 from typing import Any
 
 import pytest
+from django.db.models.functions import Now
 
-from gateway_app.models import EgressPolicy, Steer
+from gateway_app.models import EgressLine, EgressPolicy, EgressSum, Steer
+from gateway_app.services import egress, erasure
 from sessions_app.models import ServiceRecord
 from sessions_app.services import steps
 from tests.integration.gateway.kept import call_row
@@ -68,3 +70,29 @@ def test_what_is_no_name_of_a_public_host_is_refused(api: Caller, owner: Tenant,
                                              ((True,), "allow_list"), ((443,), "deny"), ((443,), "all")])  # fmt: skip
 def test_ports_and_modes_are_held_to_what_they_are(api: Caller, owner: Tenant, ports: Any, mode: str) -> None:
     assert put(api, session_row(owner.account).id, "example.com", ports, mode=mode).status_code == 400
+
+
+def test_a_forks_child_may_connect_to_where_its_parent_may_now_and_has_used_nothing(api: Caller, owner: Tenant) -> None:
+    parent, child, barred = (session_row(owner.account) for _ in range(3))
+    put(api, parent.id, "example.com")
+    EgressSum.objects.create(session=parent, connections=3)
+    egress.inherit(parent, child)
+    told = api("GET", f"/api/v2/sessions/{child.id}/egress").json()["data"]
+    assert (told["rules"], told["revision"]) == ([{"host": "example.com", "ports": [443]}], 1)
+    assert told["use"] == {"connections": 0, "refusals": 0, "sent_bytes": 0, "received_bytes": 0, "lines": []}
+    assert ServiceRecord.objects.get(session_id=child.id).actor == "fork"
+    egress.inherit(barred, parent)  # of one that was never set nothing is passed on
+    assert EgressPolicy.objects.get(session=parent).mode == "allow_list"
+
+
+def test_what_a_machine_connected_to_is_told_and_its_sums_outlive_it(api: Caller, owner: Tenant) -> None:
+    session = session_row(owner.account)
+    EgressSum.objects.create(session=session, connections=2, refusals=1, sent_bytes=5, received_bytes=2**40)
+    for host, outcome in (("example.com", "connected"), ("", "address")):
+        EgressLine.objects.create(session=session, host=host, port=443, outcome=outcome, connections=1, last_at=Now())
+    use = api("GET", f"/api/v2/sessions/{session.id}/egress").json()["data"]["use"]
+    assert (use["connections"], use["received_bytes"], [one["outcome"] for one in use["lines"]]) == (2, 2**40, ["address", "connected"])
+    told = erasure.erase_session(session)
+    assert told == {"model_calls": 0, "egress_connections": 2, "egress_sent_bytes": 5, "egress_received_bytes": 2**40}
+    assert not EgressLine.objects.exists()
+    assert "egress_connections" not in erasure.erase_session(session)
