@@ -16,7 +16,7 @@ SECONDS = 10.0
 SECONDS_EACH = 4.0
 MOST_ADDRESSES = 4
 #: A side is read so far ahead of the other, twice at most.
-BUFFER_BYTES = 64 * 1024
+BUFFER_BYTES = 32 * 1024
 _FAMILIES = {4: socket.AF_INET, 6: socket.AF_INET6}
 #: Of documentation: no host has them.
 _NOBODYS: dict[int, Address] = {4: IPv4Address("192.0.2.1"), 6: IPv6Address("2001:db8::1")}
