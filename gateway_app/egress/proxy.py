@@ -5,8 +5,9 @@ Who asks is decided by the channel, as for model calls. Nothing of what is asked
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from functools import partial
+from typing import Any
 
 from psycopg import OperationalError
 from psycopg_pool import PoolTimeout
@@ -22,7 +23,7 @@ from gateway_app.egress.names import IsAddress, Target, Unreadable
 from gateway_app.egress.refusals import Refusal
 from gateway_app.egress.rows import Standing
 from gateway_app.egress.tunnel import Tunnel
-from gateway_app.proxy.answer import abort
+from gateway_app.proxy.answer import abort, ends_by_reset
 from gateway_app.proxy.channel import Channel
 from gateway_app.proxy.pool import Pool
 from gateway_app.states import EgressOutcome
@@ -68,6 +69,18 @@ class Egress:
         if refusal.outcome is not None:
             self.counts.add(who.session_id, refusal.wanted, refusal.outcome, connections=1)
 
+    def cut_idle(self, seconds: float, tasks: Collection["asyncio.Task[Any]"] | None = None) -> None:
+        """Those through which nothing moved for so long, either way; of all, or of those that these tasks run."""
+        since = asyncio.get_running_loop().time() - seconds
+        self.cut({one for one in self.tunnels if one.moved_at < since and (tasks is None or one.task in tasks)})
+
+    def cut(self, tunnels: set[Tunnel]) -> None:
+        """Both ends of each are reset, now."""
+        for tunnel in tunnels & self.tunnels:
+            self.tunnels.discard(tunnel)
+            self.counts.add(tunnel.who.session_id, tunnel.wanted, EgressOutcome.CUT, connections=1)
+            tunnel.cut()
+
     async def standing(self, who: Channel) -> Standing:
         """As of now. Raises Refusal for a channel that is not its session's any more."""
         try:
@@ -104,6 +117,7 @@ class Egress:
         """The policy is asked once more: to look up and to connect may have taken seconds. From here on a change of it cuts the tunnel."""
         tunnel = Tunnel(who, asked.target, machine, host, partial(self._count, who, asked.target))
         self.tunnels.add(tunnel)
+        ends_by_reset(machine[1].transport, True)  # if this process is killed as well
         try:
             await self._allowed(who, asked.target)
             self.counts.add(who.session_id, asked.target, EgressOutcome.CONNECTED, connections=1)
@@ -112,12 +126,14 @@ class Egress:
             else:
                 host[1].write(asked.forward)
             await tunnel.run(asked.body_bytes)
+            ends_by_reset(machine[1].transport, False)
             if asked.body_bytes is not None:
                 await linger(machine)
             await tunnel.close()
         except Refusal as refusal:
             self.refused(who, refusal)
             abort(host[1].transport)
+            ends_by_reset(machine[1].transport, False)
             await refuse(machine, refusal)
         except OSError:
             pass  # one side broke; the other does so below

@@ -95,5 +95,9 @@ def too_many(most: int) -> Refusal:
     return Refusal(429, "Too many connections", "ks_too_many", f"{most} connections are open already.", "Close some.", retry_after=1)
 
 
+def unknown() -> Refusal:
+    return Refusal(503, "Not known yet", "ks_unavailable", "It is not known yet whose machine this is.", "Ask again.", retry_after=1)
+
+
 def unavailable() -> Refusal:
     return Refusal(503, "Unavailable", "ks_unavailable", "The gateway's database does not answer.", "Ask again.", retry_after=1)

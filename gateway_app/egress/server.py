@@ -16,11 +16,14 @@ from gateway_app.egress.proxy import Egress, refuse
 from gateway_app.proxy.answer import abort
 from gateway_app.proxy.channel import Channel
 from gateway_app.proxy.pool import Pool
+from gateway_app.proxy.server import Who
 
 #: Of one machine at a time. New ones are let in at that rate, after so many at once; the others wait their turn.
 MOST_OPEN = 64
 PER_SECOND = 100
 AT_ONCE = 200
+#: While its process drains a connection that carries nothing for so long is ended: kept open for later, it would be kept for ever.
+DRAIN_SECONDS = 5.0
 
 
 @asynccontextmanager
@@ -52,16 +55,26 @@ class Door:
     """One machine's."""
 
     egress: Egress
-    who: Channel
+    who: Channel | Who
     most: int = field(default_factory=most_connections)
     server: asyncio.Server | None = None
     _tasks: set[asyncio.Task[None]] = field(default_factory=set)
     _next_at: float = 0.0
 
-    async def close(self) -> None:
-        """Its connections are reset. Returns when they are gone."""
+    async def shut(self) -> None:
+        """No connection is taken any more; those that there are stay."""
         if self.server is not None:
             self.server.close()
+
+    async def drain(self) -> None:
+        """Returns when they have ended; one that carries nothing for a while is ended."""
+        while self._tasks:
+            self.egress.cut_idle(DRAIN_SECONDS, self._tasks)
+            await asyncio.wait(set(self._tasks), timeout=DRAIN_SECONDS / 10)
+
+    async def close(self) -> None:
+        """Its connections are reset. Returns when they are gone."""
+        await self.shut()
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
@@ -89,7 +102,11 @@ class Door:
             await refuse((reader, writer), refusals.too_many(most))
             return
         await asyncio.sleep(self._turn())
-        await self.egress.handle(self.who, (reader, writer))
+        who = self.who if isinstance(self.who, Channel) else await self.who()
+        if who is None:
+            await refuse((reader, writer), refusals.unknown())
+            return
+        await self.egress.handle(who, (reader, writer))
 
     def _turn(self) -> float:
         """Seconds until the next connection may be looked at."""
@@ -98,8 +115,11 @@ class Door:
         return max(0.0, self._next_at - now)
 
 
-async def listen(one: Egress, who: Channel, listening: socket.socket) -> Door:
-    """Serve the channel on a socket that listens already. Whoever comes through it is that machine."""
+async def listen(one: Egress, who: Channel | Who, listening: socket.socket) -> Door:
+    """Serve the channel on a socket that listens already. Whoever comes through it is that machine.
+
+    `who` may be asked at each connection: while it answers None nobody knows yet whose machine that is, and it is told to ask again.
+    """
     door = Door(one, who)
     door.server = await asyncio.start_server(door._take, sock=listening, limit=HEAD_BYTES)
     return door

@@ -18,13 +18,13 @@ class Tunnel:
         self.who, self.wanted = who, wanted
         self.moved_at = asyncio.get_running_loop().time()
         self._machine, self._host, self._count = machine, host, count
-        self._task = asyncio.current_task()
+        self.task = asyncio.current_task()
 
     def cut(self) -> None:
         """Both ends are reset, now."""
         self.reset()
-        if self._task is not None:
-            self._task.cancel()
+        if self.task is not None:
+            self.task.cancel()
 
     def reset(self) -> None:
         for _, writer in (self._machine, self._host):

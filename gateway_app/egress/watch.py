@@ -9,7 +9,6 @@ from gateway_app.egress import rows
 from gateway_app.egress.proxy import DATABASE_SECONDS, Egress
 from gateway_app.egress.rows import Standing
 from gateway_app.egress.tunnel import Tunnel
-from gateway_app.states import EgressOutcome
 
 log = logging.getLogger(__name__)
 
@@ -34,8 +33,8 @@ async def watch(egress: Egress) -> None:
         except Exception as error:  # whatever it is: a watch that ended would leave every tunnel open
             log.warning("the policies of open connections could not be read: %s", type(error).__name__)
             if clock() - seen_at > BLIND_SECONDS:
-                _cut(egress, set(egress.tunnels))
-        _cut(egress, {one for one in egress.tunnels if clock() - one.moved_at > IDLE_SECONDS})
+                egress.cut(set(egress.tunnels))
+        egress.cut_idle(IDLE_SECONDS)
 
 
 async def look(egress: Egress) -> None:
@@ -45,18 +44,11 @@ async def look(egress: Egress) -> None:
         return
     async with asyncio.timeout(DATABASE_SECONDS), egress.database.connection() as connection:
         found = await rows.standings(connection, {one.who.session_id for one in tunnels})
-    _cut(egress, {one for one in tunnels if not _lets(found.get(one.who.session_id), one)})
+    egress.cut({one for one in tunnels if not _lets(found.get(one.who.session_id), one)})
 
 
 def _lets(standing: Standing | None, tunnel: Tunnel) -> bool:
     return standing is not None and standing.is_of(tunnel.who) and standing.policy.allows(tunnel.wanted)
-
-
-def _cut(egress: Egress, tunnels: set[Tunnel]) -> None:
-    for tunnel in tunnels & egress.tunnels:
-        egress.tunnels.discard(tunnel)
-        egress.counts.add(tunnel.who.session_id, tunnel.wanted, EgressOutcome.CUT, connections=1)
-        tunnel.cut()
 
 
 async def keep_writing(egress: Egress) -> None:

@@ -18,7 +18,7 @@ _ROWS = 1000
 def erase_session(session: Session) -> dict[str, Any]:
     """Safe to repeat. Returns figures for the service record: how many calls went, and what the machine connected to if that is known."""
     calls = _in_batches(Call.objects.filter(session=session), _CALLS)
-    sums = EgressSum.objects.filter(session=session).values("connections", "sent_bytes", "received_bytes").first() or {}
+    sums = dict(EgressSum.objects.filter(session=session).values("connections", "sent_bytes", "received_bytes").first() or {})
     for model in (UsageEntry, WindowEntry, Steer, KeyBinding, EgressPolicy, EgressSum, EgressLine, EpochOrigin):
         _in_batches(model._default_manager.filter(session=session), _ROWS)
     return {"model_calls": calls, **{f"egress_{name}": figure for name, figure in sums.items()}}

@@ -58,6 +58,8 @@ _AVAILABLE: tuple[tuple[str, str, tuple[str, ...]], ...] = (
     ("session.calls", "List a session's model calls: metadata, tokens and cost where they are known.", ("session-calls",)),
     ("session.bindings", "Bind provider keys to a session by id: that key is used, or nothing is.", ("session-bindings",)),
     ("session.steers", "Put a text into a session's next model call and no other, or into that of a fork's children.", ("session-steers",)),
+    ("session.egress", "Where a session's machine may connect to: nowhere, or to hosts and ports that are named; what it did.",
+     ("session-egress",)),
     ("keys.inventory", "Register, read, exchange, disable and delete provider keys; a secret is in no answer.",
      ("keys", "key", "key-deletion-plan")),
     ("budget.admission", "Budgets in tokens and money, of sessions and the account: over one no call leaves, and the session is parked.",
@@ -77,13 +79,6 @@ _UNAVAILABLE: tuple[tuple[str, str, str, str, str], ...] = (
 
 ROWS: tuple[CapabilityRow, ...] = (
     *(CapabilityRow(id_, "available", summary, routes=routes) for id_, summary, routes in _AVAILABLE),
-    CapabilityRow(
-        "session.egress",
-        "degraded",
-        "Where a session's machine may connect to: nowhere, or to hosts and ports that are named.",
-        note="Kept and told; a machine of this version has no way out but to its model provider, whatever its policy allows.",
-        routes=("session-egress",),
-    ),
     *(
         CapabilityRow(id_, "unavailable", summary, note=_LATER, refusal=(method, path, code))
         for id_, summary, method, path, code in _UNAVAILABLE

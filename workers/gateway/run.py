@@ -9,6 +9,7 @@ drains      after the first signal: the doors are shut and the turn is given on,
 import asyncio
 import logging
 import signal
+import socket
 from collections.abc import AsyncIterator, Callable, Coroutine, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
@@ -20,8 +21,10 @@ from django.db import close_old_connections
 from psycopg import OperationalError
 from psycopg_pool import PoolTimeout
 
+from gateway_app.egress.proxy import Egress
+from gateway_app.egress.server import Door, egress, listen
 from gateway_app.proxy.gateway import BEAT_SECONDS, Gateway
-from gateway_app.proxy.server import gateway
+from gateway_app.proxy.server import Who, gateway
 from gateway_app.proxy.settings import ProxySettings
 from gateway_app.proxy.told import tell
 from gateway_app.services import process
@@ -60,7 +63,7 @@ class Ending:
 class House:
     """What a gateway process is given: its host and the machines there, what serves on which port of theirs, how long it may drain.
 
-    `ready` is called once, when it has looked for machines for the first time.
+    `ready` is called once, when it has looked for machines for the first time. `egress_port`: of the machines' way to other hosts, if any.
     """
 
     host_id: str
@@ -70,6 +73,7 @@ class House:
     settings: ProxySettings
     drain_seconds: float
     ready: Callable[[], None]
+    egress_port: int | None = None
 
 
 async def run(house: House, ending: Ending) -> None:
@@ -79,8 +83,8 @@ async def run(house: House, ending: Ending) -> None:
         serving = life.Serving(house.directory)
         if not await _turn(serving, ending):
             return
-        async with gateway(house.settings, drain_seconds=0, name=name) as one:
-            keeper = Doorkeeper(one, house.places, house.serves)
+        async with gateway(house.settings, drain_seconds=0, name=name) as one, egress(one.database) as beyond:
+            keeper = Doorkeeper(one, house.places, {**house.serves, **_ways_out(house, beyond)})
             async with lasting(_telling(one, keeper, house.host_id)):
                 await _serve(house, keeper, ending)
                 one.draining = True
@@ -89,6 +93,13 @@ async def run(house: House, ending: Ending) -> None:
                 await _drain(one, keeper, house.drain_seconds, ending)
             await _farewell(name)
     life.forget(house.directory, name)
+
+
+def _ways_out(house: House, beyond: Egress) -> dict[int, Serve]:
+    async def serve(_: Gateway, who: Who, listening: socket.socket) -> Door:
+        return await listen(beyond, who, listening)
+
+    return {} if house.egress_port is None else {house.egress_port: serve}
 
 
 async def _turn(serving: life.Serving, ending: Ending) -> bool:

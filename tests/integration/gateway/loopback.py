@@ -26,6 +26,7 @@ from workers.gateway.places import Place
 from workers.gateway.run import Ending, House, run
 
 PORT = 80
+EGRESS_PORT = 3128
 LIMIT = 30.0
 
 
@@ -35,6 +36,7 @@ class Loopback:
 
     there: set[Place] = field(default_factory=set)
     ports: dict[Place, int] = field(default_factory=dict)
+    egress_ports: dict[Place, int] = field(default_factory=dict)
 
     def found(self) -> set[Place]:
         return set(self.there)
@@ -42,8 +44,9 @@ class Loopback:
     def listen(self, place: Place, port: int) -> socket.socket:
         if place not in self.there:
             raise FileNotFoundError(place.name)
-        listening = socket.create_server(("127.0.0.1", self.ports.get(place, 0)))
-        self.ports[place] = listening.getsockname()[1]
+        ports = self.egress_ports if port == EGRESS_PORT else self.ports
+        listening = socket.create_server(("127.0.0.1", ports.get(place, 0)))
+        ports[place] = listening.getsockname()[1]
         return listening
 
 
@@ -74,7 +77,7 @@ class Host:
     def begun(self, *, drain_seconds: float = 20.0) -> "Running":
         serves, ending = asyncio.Event(), Ending()
         settings = ProxySettings(dict.fromkeys(Provider, self.base), [SECRET])
-        house = House("h-test", self.directory, self.places, {PORT: listen}, settings, drain_seconds, serves.set)
+        house = House("h-test", self.directory, self.places, {PORT: listen}, settings, drain_seconds, serves.set, EGRESS_PORT)
         return Running(asyncio.create_task(run(house, ending)), ending, serves)
 
     def ring(self) -> None:

@@ -20,6 +20,7 @@ from gateway_app.egress.server import Door, egress, listen
 from gateway_app.models import EgressPolicy
 from gateway_app.proxy.channel import Channel
 from gateway_app.proxy.pool import pool
+from gateway_app.proxy.server import Who
 from gateway_app.states import EgressMode
 from sessions_app.models import Account, Session
 from tests.support.fleet import session_row
@@ -81,7 +82,7 @@ class Outside:
     doors: list[Door]
     port: int
 
-    async def door(self, who: Channel) -> int:
+    async def door(self, who: Channel | Who) -> int:
         """Another channel's, of the same proxy."""
         listening = socket.create_server(("127.0.0.1", 0))
         self.doors.append(await listen(self.egress, who, listening))

@@ -209,3 +209,31 @@ def test_silence_and_a_database_that_is_away_end_in_an_answer_or_a_reset(owner: 
         assert (status, error["code"]) == (503, "ks_unavailable")
 
     run(owner.account, act)
+
+
+def test_whose_machine_it_is_may_be_known_later_and_an_end_in_order_waits_for_what_moves(
+    owner: Tenant, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def act(at: Outside) -> None:
+        async def nobody() -> None:
+            """It is not known yet."""
+
+        status, error = await at.refusal(CONNECT, port=await at.door(nobody))
+        assert (status, error["code"]) == (503, "ks_unavailable")
+        door = at.doors[0]
+        moving, idle = await at.tunnel(), await at.tunnel()
+        await door.shut()
+        with pytest.raises(ConnectionRefusedError):
+            await at.tunnel()
+        draining = asyncio.create_task(door.drain())
+        moving[1].write(b"still served")
+        assert await moving[0].readexactly(12) == b"still served"
+        assert not draining.done()
+        moving[1].write_eof()
+        assert await moving[0].read() == b""
+        monkeypatch.setattr(server, "DRAIN_SECONDS", 0.0)
+        with pytest.raises(ConnectionResetError):
+            await idle[0].read()
+        await draining
+
+    run(owner.account, act)

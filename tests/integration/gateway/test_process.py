@@ -8,7 +8,8 @@ import pytest
 from asgiref.sync import sync_to_async
 from psycopg_pool import PoolTimeout
 
-from gateway_app.models import Call, GatewayProcess, UsageEntry
+from gateway_app.egress.policy import Rule
+from gateway_app.models import Call, EgressSum, GatewayProcess, UsageEntry
 from gateway_app.proxy import machines
 from gateway_app.proxy.pool import pool
 from gateway_app.states import CallState
@@ -16,6 +17,7 @@ from sessions_app.models import Session
 from tests.integration.gateway.house import STREAM, until
 from tests.integration.gateway.kept import call_row
 from tests.integration.gateway.loopback import Host, on_host
+from tests.integration.gateway.outside import set_policy
 from tests.support.fleet import Tenant, session_row
 from workers.gateway import life
 
@@ -37,6 +39,27 @@ def test_a_machine_that_is_there_is_answered_and_one_that_comes_is_answered_when
 
 async def _is(at: Host, place: Any, status: int | None) -> bool:
     return await at.status(place) == status
+
+
+def test_a_machine_is_let_out_by_the_policy_of_its_own_session(owner: Tenant) -> None:
+    async def act(at: Host) -> None:
+        await sync_to_async(set_policy)(at.session, Rule("example.com", (443,)))
+        async with at.gateway():
+            await until(lambda: _is(at, None, 200))
+            said = [await _asked(at, target) for target in ("example.com:80", "127.0.0.1:443")]
+        assert ["ks_egress_denied" in said[0], "ks_egress_address" in said[1]] == [True, True]
+        assert await sync_to_async(EgressSum.objects.get)(session=at.session, refusals=2, connections=0)
+
+    on_host(owner.account, act)
+
+
+async def _asked(at: Host, target: str) -> str:
+    reader, writer = await asyncio.open_connection("127.0.0.1", at.places.egress_ports[at.place()])
+    writer.write(f"CONNECT {target} HTTP/1.1\r\n\r\n".encode())
+    writer.write_eof()
+    said = await reader.read()
+    writer.close()
+    return said.decode()
 
 
 def test_a_machine_that_is_gone_has_no_door_any_more_and_what_it_was_told_breaks(owner: Tenant) -> None:

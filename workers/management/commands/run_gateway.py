@@ -1,4 +1,4 @@
-"""`manage.py run_gateway`: the process that answers the model calls of this host's machines."""
+"""`manage.py run_gateway`: the process that answers the model calls of this host's machines, and lets them out to where they may."""
 
 import asyncio
 import os
@@ -15,7 +15,7 @@ from gateway_app.proxy.settings import proxy_settings
 from workers.gateway.namespaces import Namespaces
 from workers.gateway.run import Ending, House, run
 from workers.host.identity import host_directory, host_id
-from workers.machine.network.addresses import GATEWAY_PORT
+from workers.machine.network.addresses import EGRESS_PORT, GATEWAY_PORT
 from workers.machine.network.namespace import DIRECTORY_NAME
 
 
@@ -36,6 +36,7 @@ class Command(BaseCommand):
             settings=proxy_settings(),
             drain_seconds=settings.KEEPSTATE_GATEWAY_DRAIN_SECONDS if drain is None else drain,
             ready=_mark_ready,
+            egress_port=EGRESS_PORT,
         )
         with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
             runner.run(_run(house))
