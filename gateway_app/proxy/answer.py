@@ -39,7 +39,10 @@ def frame(kind: Frame, payload: bytes = b"") -> bytes:
 
 @dataclass(frozen=True)
 class Answer:
-    """`body` yields the answer's bytes, or raises Cut. `ping`: a keep-alive of its API, empty for what is no stream."""
+    """`body` yields the answer's bytes, an empty piece where nothing has come for a while, or raises Cut.
+
+    `ping`: a keep-alive of its API, empty for what is no stream.
+    """
 
     status: int
     headers: list[tuple[str, str]]
@@ -60,8 +63,9 @@ async def give(request: web.Request, answer: Answer) -> tuple[web.StreamResponse
     try:
         await response.prepare(request)
         ends_by_reset(request.transport, True)
-        async for piece in _with_pings(answer.body):
-            await response.write(answer.ping if piece is None else piece)
+        async for piece in answer.body:
+            if data := piece or answer.ping:
+                await response.write(data)
         ends_by_reset(request.transport, False)
         await response.write_eof()
     except Cut:
@@ -110,37 +114,12 @@ async def _frames(request: web.Request, response: web.StreamResponse, found: "as
     await response.write(frame(Frame.HEAD, json.dumps({**head, "ping": answer.ping.decode()}).encode()))
     last = Frame.END
     try:
-        async for piece in _with_pings(answer.body):
-            await response.write(frame(Frame.PING) if piece is None else frame(Frame.DATA, piece))
+        async for piece in answer.body:
+            await response.write(frame(Frame.DATA, piece) if piece else frame(Frame.PING))
     except Cut:
         last = Frame.CUT
     await response.write(frame(last))
     return last
-
-
-async def _with_pings(body: AsyncIterator[bytes]) -> AsyncIterator[bytes | None]:
-    """None where nothing has come for a while. The body is asked for its next piece once, however often nothing comes."""
-    waiting = asyncio.ensure_future(_next(body))
-    try:
-        while True:
-            done, _ = await asyncio.wait({waiting}, timeout=PING_SECONDS)
-            if not done:
-                yield None
-                continue
-            piece = waiting.result()
-            if piece is None:
-                return
-            yield piece
-            waiting = asyncio.ensure_future(_next(body))
-    finally:
-        waiting.cancel()
-
-
-async def _next(body: AsyncIterator[bytes]) -> bytes | None:
-    try:
-        return await anext(body)
-    except StopAsyncIteration:
-        return None
 
 
 def abort(transport: asyncio.WriteTransport) -> None:

@@ -25,10 +25,11 @@ from psycopg_pool import PoolTimeout
 
 from gateway_app.calls.window import CLOSED_BY_ANOTHER_WAY
 from gateway_app.ids import new_call_id
-from gateway_app.proxy import answer, channel, headers, recorded, refusals, rows, seals, steering
+from gateway_app.proxy import answer, call_rows, channel, headers, recorded, refusals, rows, seals, steering
 from gateway_app.proxy import request as requests
 from gateway_app.proxy import standing as standings
 from gateway_app.proxy.answer import Answer
+from gateway_app.proxy.call_rows import Opened, RelayKnown, SteerTaken
 from gateway_app.proxy.channel import Channel
 from gateway_app.proxy.delivery import Deliveries
 from gateway_app.proxy.passed import pass_on
@@ -37,7 +38,7 @@ from gateway_app.proxy.pump import Pump, Sending
 from gateway_app.proxy.refusals import Refusal
 from gateway_app.proxy.request import Asked, Delivery
 from gateway_app.proxy.routes import Route, Way, route
-from gateway_app.proxy.rows import Opened, Record, RelayKnown, SteerTaken
+from gateway_app.proxy.rows import Record
 from gateway_app.proxy.seals import Seals
 from gateway_app.proxy.settings import ProxySettings
 from gateway_app.proxy.standing import Standing
@@ -177,7 +178,7 @@ class Gateway:
         pump = await asyncio.shield(asked.delivery.opening)
         status, pairs = await asyncio.shield(pump.head)
         ping = KINDS[api].ping if asked.streamed and status < 400 else b""
-        return Answer(status, pairs, pump.tail.read(0), ping, pump.call.id, Served.UPSTREAM)
+        return Answer(status, pairs, pump.tail.read(0, quiet=answer.PING_SECONDS), ping, pump.call.id, Served.UPSTREAM)
 
     async def _begin(self, who: Channel, asked: Asked, standing: Standing, sealer: Sealer) -> Pump:
         """In a task of its own: a caller that leaves in between leaves no row that nobody reads."""
@@ -246,7 +247,7 @@ class Gateway:
         if pump is not None and pump.call.streamed == asked.streamed:
             status, pairs = await asyncio.shield(pump.head)
             ping = KINDS[pump.call.api].ping if asked.streamed and status < 400 else b""
-            return Answer(status, pairs, pump.tail.read(asked.offset), ping, call_id, served)
+            return Answer(status, pairs, pump.tail.read(asked.offset, quiet=answer.PING_SECONDS), ping, call_id, served)
         if pump is not None:
             await pump.tail.over()
         found = await self._ended(who, call_id)
@@ -292,13 +293,13 @@ class Gateway:
             steer_id=steered.steer_id,
             pump=self.name,
         )
-        pieces = await asyncio.to_thread(seals.in_pieces, sealer, asked.body, rows.PIECE_BYTES)
+        pieces = await seals.in_pieces(sealer, asked.body, call_rows.PIECE_BYTES)
         closing = sorted(CLOSED_BY_ANOTHER_WAY) if standing.has_window else []
         asked.delivery.call_id = call.id
         self.pumps[call.id] = pump = Pump(who, call, sending, sealer)  # before its row can be found: whoever finds it waits for this one
         try:
             async with self.database.connection() as connection:
-                if not await rows.open_call(connection, who, call, pieces, closing):
+                if not await call_rows.open_call(connection, who, call, pieces, closing):
                     raise refusals.not_running()
         except BaseException as error:
             del self.pumps[call.id]

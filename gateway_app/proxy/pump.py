@@ -16,11 +16,12 @@ from psycopg_pool import PoolTimeout
 from yarl import URL
 
 from gateway_app import pricing
-from gateway_app.proxy import headers, refusals, rows, seals
+from gateway_app.proxy import call_rows, headers, refusals, seals
+from gateway_app.proxy.call_rows import Ended, Opened
 from gateway_app.proxy.channel import Channel
 from gateway_app.proxy.pool import Pool
 from gateway_app.proxy.refusals import Refusal
-from gateway_app.proxy.rows import Ended, Opened
+from gateway_app.proxy.seals import INLINE_BYTES
 from gateway_app.proxy.tail import Tail
 from gateway_app.states import CallState
 from gateway_app.streams.kinds import KINDS, Kind
@@ -122,7 +123,8 @@ class Pump:
     async def _whole(self, answer: aiohttp.ClientResponse) -> Seen:
         async for piece in answer.content.iter_any():
             self._add(piece, release=False)
-        return await asyncio.to_thread(_read_json, KINDS[self.call.api], bytes(self.tail.data))
+        kind, data = KINDS[self.call.api], bytes(self.tail.data)
+        return _read_json(kind, data) if len(data) <= INLINE_BYTES else await asyncio.to_thread(_read_json, kind, data)
 
     def _add(self, piece: bytes, *, release: bool) -> None:
         if len(self.tail.data) + len(piece) > ANSWER_BYTES:
@@ -161,13 +163,13 @@ class Pump:
 
     async def _written(self, database: Pool, ended: Ended) -> bool:
         """Tried again while the database does not answer: until it is durable, nobody may see the end."""
-        sealed = await asyncio.to_thread(seals.in_pieces, self.sealer, bytes(self.tail.data), rows.PIECE_BYTES)
+        sealed = await seals.in_pieces(self.sealer, bytes(self.tail.data), call_rows.PIECE_BYTES)
         until, pause = time.monotonic() + WRITE_SECONDS, 0.05
         while True:
             try:
                 async with database.connection() as connection:
                     since = None if self.first_byte is None else time.monotonic() - self.first_byte
-                    return await rows.end_call(connection, self.channel, self.call, ended, sealed, since)
+                    return await call_rows.end_call(connection, self.channel, self.call, ended, sealed, since)
             except (OperationalError, PoolTimeout) as error:
                 if time.monotonic() > until:
                     log.error("the end of a call could not be written", extra={"call_id": self.call.id, "reason": type(error).__name__})

@@ -8,6 +8,7 @@ from sessions_app.services.steps import Sealer
 
 #: A key that was destroyed seals and opens nothing after this.
 KEPT_SECONDS = 30.0
+INLINE_BYTES = 64 * 1024
 
 
 class Seals:
@@ -33,6 +34,11 @@ def _ask(account_id: str) -> Sealer:
         close_old_connections()
 
 
-def in_pieces(sealer: Sealer, data: bytes, size: int) -> list[bytes]:
+async def in_pieces(sealer: Sealer, data: bytes, size: int) -> list[bytes]:
+    """Much is sealed in a thread, so that others do not wait for it; for little a thread costs more than the sealing."""
+    return _sealed(sealer, data, size) if len(data) <= INLINE_BYTES else await asyncio.to_thread(_sealed, sealer, data, size)
+
+
+def _sealed(sealer: Sealer, data: bytes, size: int) -> list[bytes]:
     view = memoryview(data)
     return [sealer.seal(bytes(view[start : start + size])) for start in range(0, len(data), size)]

@@ -43,8 +43,11 @@ class Tail:
         changed, self._changed = self._changed, asyncio.Event()
         changed.set()
 
-    async def read(self, start: int, most: int = 65536) -> AsyncIterator[bytes]:
-        """From the offset on, as it is released. Raises Cut where the answer broke."""
+    async def read(self, start: int, most: int = 65536, *, quiet: float | None = None) -> AsyncIterator[bytes]:
+        """From the offset on, as it is released. `quiet`: after so many seconds in which nothing was, an empty piece.
+
+        Raises Cut where the answer broke.
+        """
         while True:
             while start < self.released:
                 piece = bytes(self.data[start : min(start + most, self.released)])
@@ -54,7 +57,11 @@ class Tail:
                 raise Cut
             if self._ended:
                 return
-            await self._changed.wait()
+            try:
+                async with asyncio.timeout(quiet):
+                    await self._changed.wait()
+            except TimeoutError:
+                yield b""
 
 
 async def cut_off() -> AsyncIterator[bytes]:

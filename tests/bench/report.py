@@ -9,7 +9,7 @@ import re
 import subprocess
 import sys
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -37,6 +37,12 @@ def row(name: str, unit: str, values: Sequence[float], *, budget: float | None =
     rounded = {name: round(value, 4) for name, value in figures.items()}
     within = None if budget is None else figures[at] <= budget
     return Row(name, unit, len(values), rounded["p50"], rounded["p95"], rounded["max"], budget, within, beside)
+
+
+def rate_row(name: str, unit: str, values: Sequence[float], *, least: float, **beside: float) -> Row:
+    """Of a rate, which is good where it is large: its median is compared with the least that it may be."""
+    made = row(name, unit, values, at="p50", **beside)
+    return replace(made, budget=least, within=made.p50 >= least)
 
 
 def quantile(values: Sequence[float], share: float) -> float:

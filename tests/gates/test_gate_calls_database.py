@@ -9,7 +9,7 @@ import psycopg
 import pytest
 from django.db import connection
 
-from gateway_app.proxy import delivery_rows, pump, rows
+from gateway_app.proxy import call_rows, delivery_rows, pump, rows
 from gateway_app.proxy.pool import NAME
 from gateway_app.proxy.pump import Pump
 from gateway_app.states import CallState
@@ -34,14 +34,14 @@ def cut() -> None:
 
 #: By step: the statement of the data path, and whether it is before or after it, or after it in such a way that its commit is not told.
 STATEMENTS = {
-    "before_the_row": ("open_call", "before"),
-    "row_committed": ("open_call", "after"),
-    "before_the_end": ("end_call", "before"),
-    "end_committed": ("end_call", "after"),
-    "end_not_told": ("end_call", "untold"),
-    "before_the_window": ("take_from_window", "before"),
-    "taken_from_window": ("take_from_window", "after"),
-    "replay_in_ledger": ("served_again", "after"),
+    "before_the_row": (call_rows, "open_call", "before"),
+    "row_committed": (call_rows, "open_call", "after"),
+    "before_the_end": (call_rows, "end_call", "before"),
+    "end_committed": (call_rows, "end_call", "after"),
+    "end_not_told": (call_rows, "end_call", "untold"),
+    "before_the_window": (rows, "take_from_window", "before"),
+    "taken_from_window": (rows, "take_from_window", "after"),
+    "replay_in_ledger": (rows, "served_again", "after"),
 }
 OF_A_REPLAY = ("before_the_window", "taken_from_window", "replay_in_ledger")
 #: So often the providers' clients ask when they are told to: once and two times more.
@@ -50,18 +50,18 @@ ATTEMPTS = 3
 
 def cut_at(step: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """At the first call of it, and no other."""
-    name, when = STATEMENTS[step]
-    sound: Callable[..., Awaitable[Any]] = getattr(rows, name)
+    module, name, when = STATEMENTS[step]
+    sound: Callable[..., Awaitable[Any]] = getattr(module, name)
 
     async def at_a_bad_moment(*arguments: Any) -> Any:
-        monkeypatch.setattr(rows, name, sound)
+        monkeypatch.setattr(module, name, sound)
         found = None if when == "before" else await sound(*arguments)
         cut()
         if when == "untold":
             raise psycopg.OperationalError
         return await sound(*arguments) if when == "before" else found
 
-    monkeypatch.setattr(rows, name, at_a_bad_moment)
+    monkeypatch.setattr(module, name, at_a_bad_moment)
 
 
 async def answered(scene: Scene, url: str) -> tuple[int, Any]:

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from gateway_app.proxy import answer, delivery, rows
+from gateway_app.proxy import answer, call_rows, delivery
 from gateway_app.proxy.channel import Channel
 from gateway_app.proxy.gateway import Gateway
 from gateway_app.states import CallState
@@ -85,12 +85,12 @@ def test_the_gate_fails_when_a_break_is_ended_cleanly(owner: Tenant, monkeypatch
 
 
 def test_the_gate_fails_when_a_stream_without_its_end_counts_as_whole(owner: Tenant, monkeypatch: pytest.MonkeyPatch) -> None:
-    sound = rows.end_call
+    sound = call_rows.end_call
 
-    async def whole(database: Any, channel: Channel, call: Any, ended: rows.Ended, *rest: Any) -> bool:
+    async def whole(database: Any, channel: Channel, call: Any, ended: call_rows.Ended, *rest: Any) -> bool:
         return await sound(database, channel, call, replace(ended, state=CallState.COMPLETE), *rest)
 
-    monkeypatch.setattr(rows, "end_call", whole)
+    monkeypatch.setattr(call_rows, "end_call", whole)
     with pytest.raises(AssertionError, match="clean end"):  # the next equal request gets the part as if it were the answer
         run(owner.account, lambda scene: prove_provider_gone(scene, "end"))
 

@@ -5,9 +5,10 @@ import os
 import signal
 import socket
 from collections.abc import Awaitable, Callable
+from types import ModuleType
 from typing import Any
 
-from gateway_app.proxy import rows
+from gateway_app.proxy import call_rows, rows
 from gateway_app.proxy.channel import Channel
 from gateway_app.proxy.server import gateway, listen
 from tests.integration.gateway.house import provided
@@ -16,12 +17,12 @@ replace = setattr  # of what belongs to the product, in this process alone
 
 #: By step: the statement of the data path, and whether the process dies before or after it.
 STATEMENTS = {
-    "before_the_row": ("open_call", "before"),
-    "row_committed": ("open_call", "after"),
-    "before_the_end": ("end_call", "before"),
-    "end_committed": ("end_call", "after"),
-    "taken_from_window": ("take_from_window", "after"),
-    "replay_in_ledger": ("served_again", "after"),
+    "before_the_row": (call_rows, "open_call", "before"),
+    "row_committed": (call_rows, "open_call", "after"),
+    "before_the_end": (call_rows, "end_call", "before"),
+    "end_committed": (call_rows, "end_call", "after"),
+    "taken_from_window": (rows, "take_from_window", "after"),
+    "replay_in_ledger": (rows, "served_again", "after"),
 }
 
 
@@ -39,15 +40,15 @@ def fork(listening: socket.socket, who: Channel, provider: str, step: str) -> in
     return pid
 
 
-def _die_at(name: str, when: str) -> None:
-    sound: Callable[..., Awaitable[Any]] = getattr(rows, name)
+def _die_at(module: ModuleType, name: str, when: str) -> None:
+    sound: Callable[..., Awaitable[Any]] = getattr(module, name)
 
     async def deadly(*arguments: Any) -> Any:
         if when == "after":
             await sound(*arguments)
         os.kill(os.getpid(), signal.SIGKILL)
 
-    replace(rows, name, deadly)
+    replace(module, name, deadly)
 
 
 async def _serve(listening: socket.socket, who: Channel, provider: str) -> None:

@@ -13,7 +13,6 @@ from aiohttp.test_utils import TestServer
 from asgiref.sync import sync_to_async
 from django.db import connections
 
-from gateway_app.models import KeyBinding, ProviderKey, SessionBudget
 from gateway_app.proxy import channel as channels
 from gateway_app.proxy.channel import Channel
 from gateway_app.proxy.gateway import Gateway
@@ -22,8 +21,7 @@ from gateway_app.proxy.settings import ProxySettings
 from gateway_app.states import Provider
 from keepstate_site.provider.app import Provider as FakeProvider
 from sessions_app.models import Account, Session
-from sessions_app.services import steps
-from tests.support.fleet import session_row
+from tests.support.calling import calling_session
 
 SECRET = b"s" * 32
 PROVIDER_KEY = "sk-ant-planted-key-0042"
@@ -95,7 +93,7 @@ class House:
 
 @asynccontextmanager
 async def house(account: Account) -> AsyncIterator[House]:
-    session, secret = await sync_to_async(_rows)(account)
+    session = await sync_to_async(calling_session)(account, PROVIDER_KEY)
     fake = FakeProvider()
     server = TestServer(fake.application())
     await server.start_server()
@@ -110,23 +108,11 @@ async def house(account: Account) -> AsyncIterator[House]:
                 await door.close()
             await server.close()
             await sync_to_async(connections.close_all)()
-    assert secret
 
 
 def provided(base: str) -> ProxySettings:
     """Every provider at that address, and the tests' secret for credentials."""
     return ProxySettings(dict.fromkeys(Provider, base), [SECRET])
-
-
-def _rows(account: Account) -> tuple[Session, bytes]:
-    session = session_row(account)
-    sealed = steps.seal.call(account.id, PROVIDER_KEY.encode())
-    for provider in Provider:
-        key = ProviderKey.objects.create(account=account, provider=provider, last4=PROVIDER_KEY[-4:], secret=sealed)
-        KeyBinding.objects.create(session=session, provider=provider, key=key)
-    Session.objects.filter(id=session.id).update(budget_tokens=1_000_000)
-    SessionBudget.objects.create(session=session)
-    return session, sealed
 
 
 async def open_door(gate: Gateway, who: Channel, doors: list[Any]) -> str:

@@ -21,7 +21,8 @@ from gateway_app.states import Provider
 from keepstate_site.provider.app import Provider as FakeProvider
 from keepstate_site.provider.script import Act
 from sessions_app.models import Account, Session
-from tests.integration.gateway.house import BODY, MESSAGES, SECRET, _rows
+from tests.integration.gateway.house import BODY, MESSAGES, PROVIDER_KEY, SECRET
+from tests.support.calling import calling_session
 from workers.gateway.places import Place
 from workers.gateway.run import Ending, House, run
 
@@ -113,7 +114,7 @@ class Running:
 
 def on_host(account: Account, act: Callable[[Host], Awaitable[None]]) -> None:
     async def all_of_it() -> None:
-        session, _ = await sync_to_async(_rows)(account)
+        session = await sync_to_async(calling_session)(account, PROVIDER_KEY)
         fake = FakeProvider()
         server = TestServer(fake.application())
         await server.start_server()
