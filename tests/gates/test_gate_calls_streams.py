@@ -79,7 +79,8 @@ def test_a_client_gone_in_the_middle(owner: Tenant, evidence: dict[str, Any]) ->
 
 
 def test_the_gate_fails_when_a_break_is_ended_cleanly(owner: Tenant, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(answer, "reset", lambda request: None)
+    monkeypatch.setattr(answer, "abort", lambda transport: None)
+    monkeypatch.setattr(answer, "ends_by_reset", lambda transport, yes: None)
     with pytest.raises(AssertionError, match="clean end"):
         run(owner.account, lambda scene: prove_provider_gone(scene, "reset"))
 

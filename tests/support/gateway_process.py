@@ -31,9 +31,8 @@ class Running:
 @contextmanager
 def fake_provider(log: Path) -> Iterator[Running]:
     port = free_port()
-    with running(
-        [sys.executable, "-m", "keepstate_site.provider", "--port", str(port)], f"http://127.0.0.1:{port}", log, "/fake/bill"
-    ) as one:
+    argv = [sys.executable, "-m", "keepstate_site.provider", "--port", str(port)]
+    with running(argv, f"http://127.0.0.1:{port}", log, "/fake/bill", {}) as one:
         yield one
 
 
