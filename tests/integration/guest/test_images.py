@@ -108,7 +108,11 @@ def test_the_agents_programs_are_in_the_image(machine: PlainMachine, image: Gues
     assert int(machine.run("/usr/bin/python3", "-c", count).stdout) > 50
 
 
-@pytest.mark.parametrize("how", ["powerdown", "halt", "reboot"])
+@pytest.mark.parametrize(
+    ("image", "how"),
+    [("tiny", "powerdown"), ("tiny", "halt"), ("tiny", "reboot"), ("debian-python", "powerdown")],  # both have the same init
+    indirect=["image"],
+)
 def test_guest_shutdown_ends_the_machine(image: GuestImage, tmp_path: Path, how: str):
     machine = PlainMachine(image, tmp_path)
     try:

@@ -28,7 +28,8 @@ pytestmark = [pytest.mark.vm, pytest.mark.timeout(600)]
 SAVES, LONGEST = 6, 4  # with the longest chain of the product the same takes more saves
 SLOW = 64 * 1024  # bytes of a flattening in a second, where it must not end before its test
 CHECK = "echo 3 > /proc/sys/vm/drop_caches; sha256sum -c sums >/dev/null && cat now"
-BUSY = "while :; do head -c 200000 /dev/urandom > /root/busy; sync; sleep 0.05; done"
+#: It runs as long as the machine does, on an emulated processor, so it takes its time.
+BUSY = "while :; do head -c 200000 /dev/urandom > /root/busy; sync; sleep 0.3; done"
 Disk = dict[int, bytes | None]  # by unit: its bytes where they differ from the image's, None for zeros
 
 

@@ -1,5 +1,6 @@
 """How an image is named by its content, and what is said of one that is not whole."""
 
+import hashlib
 import json
 import os
 from pathlib import Path
@@ -8,7 +9,7 @@ import pytest
 
 from workers.guest import build as building
 from workers.guest.errors import ImageError
-from workers.guest.image import DESCRIPTION, image_digest, list_images, load_image, verify_image
+from workers.guest.image import DESCRIPTION, READ_BYTES, image_digest, list_images, load_image, sha256_of, verify_image
 from workers.machine.driver import GuestImage
 
 FILES = {"kernel": "aa", "initrd": "bb"}
@@ -45,6 +46,16 @@ def test_the_order_in_which_files_are_named_does_not_matter():
 
 def test_a_digest_is_the_sha256_of_its_documented_text():
     assert image_digest("x86_64", "quiet", FILES) == "7ba36be730d53f041b47bd5cb3e3974c62863601615ae32feefc440794bafcf2"
+
+
+@pytest.mark.parametrize("layout", [[], ["hole"], ["data"], ["hole", "data"], ["data", "hole"], ["data", "hole", "data"]])
+def test_a_file_with_holes_has_the_digest_of_its_bytes(tmp_path: Path, layout: list[str]):
+    file = tmp_path / "sparse"
+    with file.open("wb") as opened:
+        for part in layout:
+            opened.write(bytes([7]) * 100_001) if part == "data" else opened.seek(READ_BYTES + 4096, os.SEEK_CUR)
+        opened.truncate(opened.tell())
+    assert sha256_of(file) == hashlib.sha256(file.read_bytes()).hexdigest()
 
 
 def test_a_directory_without_a_description_is_no_image(tmp_path: Path):
