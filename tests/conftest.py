@@ -31,6 +31,14 @@ _STACKS = {
 _STACK_OF = {file: stack for stack, files in _STACKS.items() for file in files}
 
 
+@pytest.hookimpl(trylast=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """The stacks' files come first: they take longest, and wait as much as they work, so that others should run beside them. As they are
+    collected (first what uses the database) all machines would come last, beside each other.
+    """
+    items.sort(key=lambda item: item.path.stem not in _STACK_OF)
+
+
 class _ByStack(LoadFileScheduling):
     """Which tests stay together where several processes run them: those of a stack, else those of a file."""
 

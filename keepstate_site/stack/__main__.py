@@ -10,8 +10,8 @@ from keepstate_site.stack.errors import StackError
 from keepstate_site.stack.paths import PROJECT, default_root
 
 #: Without arguments the whole suite runs on three processes: on two cores, for many tests wait for a machine. The tests of a file stay
-#: together, and so do gates that share a stack (tests/conftest.py). The gates, which have few tests and take long, come first as they
-#: are collected: ordered by their number they would come last, and one process would wait.
+#: together, and so do gates that share a stack, which come first (tests/conftest.py): ordered by their number they would come last, and
+#: one process would wait.
 WHOLE_SUITE = ["-n", "3", "--dist", "loadfile", "--no-loadscope-reorder"]
 
 

@@ -25,8 +25,8 @@ from tests.support.shelf_places import BucketPlace, DirectoryPlace, StorePlace
 
 __all__ = ["shelf", "store"]
 
-HISTORIES = int(os.environ.get("KEEPSTATE_HISTORIES", "20"))
-S3_HISTORIES = max(4, HISTORIES // 5)
+HISTORIES = int(os.environ.get("KEEPSTATE_HISTORIES", "12"))
+S3_HISTORIES = max(2, HISTORIES // 5)
 MOST_UNTIL_NOTICED = 100  # of a sabotage, which one history in five or so shows
 STEPS = 14
 SECONDS_EACH = 5  # far more than a history takes, so that a long run is given its time
