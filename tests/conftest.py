@@ -6,8 +6,10 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from hypothesis import settings
+from pytest_django import DjangoDbBlocker
 from xdist.scheduler import LoadFileScheduling
 
+from tests.support.database_copy import use_copy
 from tests.support.kept import let_tests_empty_tables
 from tests.support.outside_data import remove_below
 
@@ -50,6 +52,19 @@ class _ByStack(LoadFileScheduling):
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> LoadFileScheduling | None:
     return _ByStack(config, log) if config.getoption("dist") == "loadfile" else None
+
+
+@pytest.fixture(scope="session")
+def django_db_modify_db_settings(
+    django_db_modify_db_settings_parallel_suffix: None,
+    django_db_blocker: DjangoDbBlocker,
+    worker_id: str,
+    tmp_path_factory: pytest.TempPathFactory,
+) -> None:
+    """pytest-django's own, with one database for all processes to copy."""
+    if worker_id != "master":
+        with django_db_blocker.unblock():
+            use_copy(worker_id, tmp_path_factory.getbasetemp().parent)
 
 
 @pytest.fixture(scope="session", autouse=True)
