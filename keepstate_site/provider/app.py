@@ -50,14 +50,20 @@ class Provider:
         return web.json_response(self.bill.told())
 
     async def _scripted(self, request: web.Request) -> web.Response:
-        told = await request.json()
         try:
-            self.script.add([Act.of(act) for act in told.get("acts", [])])
-            if "default" in told:
-                self.script.default = Act.of(told["default"])
+            self.follow(await request.json())
         except (ValueError, TypeError) as error:
             return web.json_response({"error": str(error)}, status=400)
         return web.json_response({})
+
+    def follow(self, told: Any) -> None:
+        """`acts` for the next calls, one each, `default` for all after them. Raises ValueError or TypeError; then nothing was changed."""
+        if not isinstance(told, dict) or set(told) - {"acts", "default"}:
+            raise ValueError("a script is an object with acts, default, or both")
+        acts, default = [Act.of(act) for act in told.get("acts", [])], told.get("default")
+        if default is not None:
+            self.script.default = Act.of(default)
+        self.script.add(acts)
 
     async def _reset(self, _: web.Request) -> web.Response:
         self.bill.lines.clear()

@@ -45,6 +45,7 @@ def _up(argv: list[str]) -> int:
     parser.add_argument("--logs", action="store_true", help="print every process's output as well")
     parser.add_argument("--ready-file", type=Path, help="written as JSON once the stack serves")
     parser.add_argument("--services-only", action="store_true", help="only the database and the broker")
+    parser.add_argument("--fake-provider", action="store_true", help="a fake answers in place of every model provider; no model is called")
     parser.add_argument("--show-credentials", action="store_true", help="print the admin login and the API token; start nothing")
     options = parser.parse_args(argv)
     return up.show_credentials(options.var) if options.show_credentials else up.up(options)

@@ -31,6 +31,19 @@ def gateway(services: Services) -> Spec:
     return _python(services, "gateway", arguments, stop=GATEWAY_DRAIN_SECONDS + 10)
 
 
+def fake_provider(services: Services, listener: socket.socket) -> Spec:
+    return Spec(
+        name="fake-provider",
+        argv=[sys.executable, "-m", "keepstate_site.provider", "--fd", str(listener.fileno())],
+        ready=partial(_answers, f"{url(listener)}/fake/bill"),
+        env=services.environment(),
+        cwd=PROJECT,
+        ready_seconds=READY_SECONDS,
+        stop_seconds=5,
+        pass_fds=(listener.fileno(),),
+    )
+
+
 def beat(services: Services) -> Spec:
     # The schedule is code and a missed tick costs nothing, so beat's own memory of it may be lost with the directory.
     schedule = services.paths.run / "beat-schedule"

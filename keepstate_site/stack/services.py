@@ -18,6 +18,7 @@ class Services:
     paths: Paths
     home: Home | None  # None where both servers are external
     lasting: bool = True  # False: the database's data may be lost with the machine's power
+    fake_provider: str = ""  # its address, where this stack runs one: it is every provider then
 
     def specs(self) -> list[Spec]:
         """What must be started. Creates directories and the database the first time."""
@@ -39,7 +40,8 @@ class Services:
         if self.home:
             values |= {"DATABASE_URL": self.home.database_url, "REDIS_URL": self.home.redis_url}
         given = {name: value for name, value in os.environ.items() if value}
-        return {**values, **given, "KEEPSTATE_VAR": str(self.paths.root)}
+        fake = {f"KEEPSTATE_{name}_URL": self.fake_provider for name in ("ANTHROPIC", "OPENAI", "GEMINI") if self.fake_provider}
+        return {**values, **given, **fake, "KEEPSTATE_VAR": str(self.paths.root)}
 
 
 def find(root: Path, *, lasting: bool = True) -> Services:

@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import time
+from dataclasses import replace as replace_fields
 from pathlib import Path
 
 from keepstate_site.stack import credentials, processes
@@ -43,6 +44,8 @@ def up(options: argparse.Namespace) -> int:
 def serve(supervisor: Supervisor, services: Services, options: argparse.Namespace, begun: float) -> None:
     prepare(supervisor, services, options.account)
     listener = processes.listen(options.port)
+    if options.fake_provider:
+        services = with_fake_provider(supervisor, services)
     say("workers, gateway, beat and web are starting")
     supervisor.start([*processes.workers(services), processes.gateway(services)])
     supervisor.start([processes.beat(services), processes.web(services, listener)])
@@ -50,12 +53,22 @@ def serve(supervisor: Supervisor, services: Services, options: argparse.Namespac
     if logins is None:
         raise StackError("Preparing left no login behind. This is a fault of KeepState.")
     facts = {"url": processes.url(listener), "token": logins.token, "account_id": logins.account_id, "pid": os.getpid()}
+    facts["fake_provider"] = services.fake_provider or None
     if options.ready_file:
         replace(options.ready_file, json.dumps(facts))
     say(f"ready after {time.monotonic() - begun:.1f} s; logs in {services.paths.logs}; Ctrl-C stops")
     # whoever asked for a ready file reads the token there, and this output is then a log
     for line in welcome(services.paths, processes.url(listener), logins, show=not options.ready_file):
         say(line)
+
+
+def with_fake_provider(supervisor: Supervisor, services: Services) -> Services:
+    """The same with a fake in place of every provider: no model is called, and nothing is paid."""
+    listener = processes.listen(0)
+    faked = replace_fields(services, fake_provider=processes.url(listener))
+    supervisor.start([processes.fake_provider(faked, listener)])
+    say(f"FAKE model provider  {faked.fake_provider} answers for every provider; what it was asked: {faked.fake_provider}/fake/bill")
+    return faked
 
 
 def prepare(supervisor: Supervisor, services: Services, account: str) -> None:

@@ -124,8 +124,11 @@ async def open_door(gate: Gateway, who: Channel, doors: list[Any]) -> str:
 
 def run(account: Account, act: Callable[[House], Awaitable[None]]) -> None:
     async def all_of_it() -> None:
-        async with house(account) as one:
-            await act(one)
+        try:
+            async with house(account) as one:
+                await act(one)
+        finally:
+            await sync_to_async(connections.close_all)()  # of the thread that asked for the test; the database goes when all are
 
     asyncio.run(all_of_it())
 

@@ -13,6 +13,7 @@ from typing import Any
 import aiohttp
 from aiohttp.test_utils import TestServer
 from asgiref.sync import sync_to_async
+from django.db import connections
 
 from gateway_app.proxy import channel as channels
 from gateway_app.proxy.server import listen
@@ -130,5 +131,6 @@ def on_host(account: Account, act: Callable[[Host], Awaitable[None]]) -> None:
         finally:
             await server.close()
             shutil.rmtree(directory)
+            await sync_to_async(connections.close_all)()
 
     asyncio.run(all_of_it())

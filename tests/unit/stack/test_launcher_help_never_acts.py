@@ -4,7 +4,7 @@ import pytest
 
 from tests.unit.stack import launcher
 
-COMMANDS = ["demo", "up", "test", "bench", "prove", "setup", "doctor", "host", "manage"]
+COMMANDS = ["demo", "up", "test", "bench", "prove", "setup", "doctor", "host", "manage", "provider"]
 
 
 @pytest.mark.parametrize(
