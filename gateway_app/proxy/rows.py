@@ -123,14 +123,23 @@ class Begun:
     equal: bool  # its request is this one's equal; else this one goes on from its answer
 
 
+#: Of both: the channel's epoch is its session's, and a call of a session that it was forked from lies before the fork.
 _OF_RELAY = """
-SELECT id, false, true FROM gateway_app_call
-WHERE session_id = ANY(%(line)s) AND account_id = %(account)s AND relay_id = %(relay)s AND exact = %(exact)s ORDER BY started DESC LIMIT 1
+SELECT call.id, false, true FROM gateway_app_call AS call
+WHERE call.session_id = ANY(%(line)s) AND call.account_id = %(account)s AND call.relay_id = %(relay)s AND call.exact = %(exact)s
+  AND EXISTS (SELECT 1 FROM sessions_app_session WHERE id = %(session)s AND account_id = %(account)s AND epoch = %(epoch)s)
+  AND (call.session_id = %(session)s OR call.started <= (
+    SELECT max(watermark) FROM gateway_app_epochorigin WHERE session_id = %(session)s AND from_id <> %(session)s))
+ORDER BY call.started DESC LIMIT 1
 """
 _TAKEN_BY_RELAY = """
 SELECT call.id, true, call.exact = %(exact)s OR call.canonical = %(canonical)s OR call.loose = %(loose)s
 FROM gateway_app_windowentry AS entry JOIN gateway_app_call AS call ON call.id = entry.call_id
-WHERE entry.session_id = ANY(%(line)s) AND call.account_id = %(account)s AND entry.consumed_by = %(relay)s ORDER BY entry.id DESC LIMIT 1
+WHERE entry.session_id = ANY(%(line)s) AND call.account_id = %(account)s AND entry.consumed_by = %(relay)s
+  AND EXISTS (SELECT 1 FROM sessions_app_session WHERE id = %(session)s AND account_id = %(account)s AND epoch = %(epoch)s)
+  AND (call.session_id = %(session)s OR call.started <= (
+    SELECT max(watermark) FROM gateway_app_epochorigin WHERE session_id = %(session)s AND from_id <> %(session)s))
+ORDER BY entry.id DESC LIMIT 1
 """
 _TAKE_UP = """
 UPDATE gateway_app_windowentry SET consumed_at = now(), consumed_by = %s
@@ -144,7 +153,8 @@ async def of_relay(database: AsyncConnection[Any], channel: Channel, relay_id: s
     The request must be the same, for a name that two machines draw by an accident is no one's. A call that goes on is not for another
     request any more: its entry in the epoch's window is taken.
     """
-    facts = {"line": list(channel.line), "account": channel.account_id, "relay": relay_id, **vars(prints)}
+    place = {"line": list(channel.line), "account": channel.account_id, "session": channel.session_id, "epoch": channel.epoch}
+    facts = {**place, "relay": relay_id, **vars(prints)}
     row = await (await database.execute(_OF_RELAY, facts)).fetchone()
     if row is None:
         row = await (await database.execute(_TAKEN_BY_RELAY, facts)).fetchone()

@@ -46,11 +46,12 @@ async def odd(at: House) -> AsyncIterator[Odd]:
     one = Odd()
     server = await asyncio.start_server(one.serve, "127.0.0.1", 0)
     port = server.sockets[0].getsockname()[1]
-    for provider in Provider:
-        at.gate.settings.bases[provider] = f"http://127.0.0.1:{port}"
+    before = dict(at.gate.settings.bases)
+    at.gate.settings.bases.update(dict.fromkeys(Provider, f"http://127.0.0.1:{port}"))
     try:
         yield one
     finally:
+        at.gate.settings.bases.update(before)
         server.close()
 
 
