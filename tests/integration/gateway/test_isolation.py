@@ -103,9 +103,13 @@ ALIVE: dict[str, Made] = {
 DEAD: dict[str, Made] = {"older epoch": _other_epoch(4), "newer epoch": _other_epoch(6)}
 
 
-def scene(owner: Tenant, stranger: Tenant, made: Made, act: Callable[[Scene], Awaitable[None]]) -> None:
+def scene(owner: Tenant, stranger: Tenant, made: Made, act: Callable[[Scene], Awaitable[None]], *, one_key: bool = True) -> None:
+    """`one_key`: an account's sessions are bound to the same, so that no difference of keys hides what else must keep them apart."""
+
     async def all_of_it(at: House) -> None:
         who, intruder = await sync_to_async(made)(at, stranger)
+        if one_key:
+            await sync_to_async(_one_key)(at.session.account)
         one = Scene(at, who, intruder)
         async with odd(at) as provider:
             provider.answer = events(answers.MESSAGE_STREAM)
@@ -116,6 +120,13 @@ def scene(owner: Tenant, stranger: Tenant, made: Made, act: Callable[[Scene], Aw
         await act(one)
 
     run(owner.account, all_of_it)
+
+
+def _one_key(account: Account) -> None:
+    for provider in Provider:
+        KeyBinding.objects.filter(provider=provider, session__account=account).update(
+            key=account.provider_keys.filter(provider=provider)[0]
+        )
 
 
 def _open_window(who: Channel) -> None:
@@ -178,7 +189,7 @@ def test_everybody_pays_with_his_own_key_into_his_own_sums_and_is_steered_and_st
         assert at.at.bill["lines"][-1]["key_last4"] == key.last4
         assert (await at.ask({**STREAM, "system": "mine"}, who=at.owner)).status == 402
 
-    scene(owner, stranger, ALIVE[who], act)
+    scene(owner, stranger, ALIVE[who], act, one_key=False)
 
 
 def _sums(who: Channel) -> tuple[int, int, int]:
