@@ -117,7 +117,7 @@ def test_forks_and_strangers(owner: Tenant, stranger: Tenant, evidence: dict[str
 
 def test_the_gate_fails_when_an_answer_is_served_as_often_as_it_is_asked_for(owner: Tenant, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(rows, "_TAKE", rows._TAKE.replace("consumed_at = now()", "consumed_at = NULL"))
-    with pytest.raises(AssertionError, match="each once|a window of its own"):  # a delivery that was told meanwhile closes an entry too
+    with pytest.raises(AssertionError, match=r"each once|a window of its own"):  # a delivery that was told meanwhile closes an entry too
         run(owner.account, prove_once)
 
 

@@ -15,6 +15,7 @@ from django.utils import timezone
 
 from gateway_app.models import Call, EpochOrigin, KeyBinding, ProviderKey, SessionBudget, Steer, UsageEntry, WindowEntry
 from gateway_app.proxy import channel
+from gateway_app.proxy.answer import Frame
 from gateway_app.proxy.channel import Channel
 from gateway_app.services import steer, window
 from gateway_app.states import Provider
@@ -22,7 +23,7 @@ from sessions_app.models import Account, Session
 from sessions_app.services import steps
 from tests.integration.gateway.house import SECRET, STREAM, Got, House, run
 from tests.integration.gateway.odd import events, odd
-from tests.integration.gateway.test_replay import Frame, unframed
+from tests.integration.gateway.test_replay import unframed
 from tests.support.fixtures import stranger
 from tests.support.fleet import Tenant, session_row
 from tests.unit.gateway import answers
@@ -30,6 +31,8 @@ from tests.unit.gateway import answers
 __all__ = ["stranger"]
 pytestmark = pytest.mark.django_db(transaction=True)
 RELAY = "r-of-the-owner"
+MESSAGES_ASKED: Any = STREAM["messages"]
+BLOCKS: Any = answers.MESSAGE["content"]
 
 
 def another(account: Account, last4: str, parent: Session | None = None, watermark: int = 0) -> Channel:
@@ -138,8 +141,8 @@ def _open_window(who: Channel) -> None:
 
 def _going_on() -> dict[str, Any]:
     """The request with the first block of its answer, as a client asks that kept it."""
-    kept = {"role": "assistant", "content": answers.MESSAGE["content"][:1]}
-    return {**STREAM, "messages": [*STREAM["messages"], kept]}
+    kept = {"role": "assistant", "content": BLOCKS[:1]}
+    return {**STREAM, "messages": [*MESSAGES_ASKED, kept]}
 
 
 @pytest.mark.parametrize("who", list(ALIVE))
@@ -200,7 +203,8 @@ def _sums(who: Channel) -> tuple[int, int, int]:
 @pytest.mark.parametrize("who", list(DEAD))
 def test_a_channel_of_another_epoch_gets_nothing_of_its_own_session(owner: Tenant, stranger: Tenant, who: str) -> None:
     async def act(at: Scene) -> None:
-        for given in ({"X_KeepState_Relay": RELAY, "X_KeepState_Offset": "0"}, {}):
+        ways: list[Any] = [{"X_KeepState_Relay": RELAY, "X_KeepState_Offset": "0"}, {}]
+        for given in ways:
             for body in (STREAM, _going_on()):
                 got = await at.ask(body, **given)
                 assert (got.status, got.json["error"]["code"]) == (503, "ks_epoch_mismatch")
