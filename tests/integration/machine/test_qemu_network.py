@@ -15,8 +15,9 @@ from tests.machine_kit import BOOT_SECONDS, GUEST_SECONDS, assemble, run
 from tests.support.networks import remove_networks
 from workers.machine.driver import GuestImage, Machine, MachineSpec, SavedState
 from workers.machine.network import namespace
-from workers.machine.network.addresses import EGRESS_PORT, GATEWAY_ADDRESS, GATEWAY_PORT
+from workers.machine.network.addresses import EGRESS_PORT, GATEWAY_ADDRESS, GATEWAY_PORT, MTU
 from workers.machine.network.listen import listen_inside
+from workers.machine.process.isolation import Isolation
 from workers.machine.qemu.driver import QemuDriver
 
 pytestmark = [
@@ -121,6 +122,7 @@ def one(resume: Callable[..., Machine]) -> Machine:
 def test_a_request_of_the_guest_reaches_who_listens_inside_and_is_answered(machine: Machine, place: Path) -> None:
     with answering(place / "net" / "first", "the first is heard"):
         assert ask(machine) == "the first is heard"
+        assert run(machine, "cat /sys/class/net/eth0/mtu") == str(MTU)
 
 
 def test_nothing_else_can_be_reached_not_the_hosts_loopback_nor_its_other_addresses(machine: Machine) -> None:
@@ -138,6 +140,7 @@ def test_nothing_else_can_be_reached_not_the_hosts_loopback_nor_its_other_addres
     assert {name: word for name, word in said.items() if not any(end in word for end in ("refused", "unreachable"))} == {}
 
 
+@pytest.mark.skipif(not Isolation().wanted(), reason="isolating a machine needs root and its capabilities")
 def test_its_hypervisor_runs_in_no_network_and_has_the_tap_and_no_other_device(machine: Machine) -> None:
     pid = machine.inspect().pid
     files = [os.readlink(entry) for entry in Path(f"/proc/{pid}/fd").iterdir()]

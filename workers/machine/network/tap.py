@@ -5,14 +5,14 @@ import os
 import socket
 import struct
 
-from workers.machine.network.addresses import GATEWAY_ADDRESS, GATEWAY_MAC, GUEST_ADDRESS, GUEST_MAC, NETMASK
+from workers.machine.network.addresses import GATEWAY_ADDRESS, GATEWAY_MAC, GUEST_ADDRESS, GUEST_MAC, MTU, NETMASK
 
 CLONE_DEVICE = "/dev/net/tun"
 NAME = b"guest0"
 LOOPBACK = b"lo"
 TUNSETIFF = 0x400454CA
 IFF_TAP, IFF_NO_PI, IFF_UP, IFF_RUNNING = 0x2, 0x1000, 0x1, 0x40
-SIOCSIFFLAGS, SIOCSIFADDR, SIOCSIFNETMASK, SIOCSIFHWADDR, SIOCSARP = 0x8914, 0x8916, 0x891C, 0x8924, 0x8955
+SIOCSIFFLAGS, SIOCSIFADDR, SIOCSIFNETMASK, SIOCSIFMTU, SIOCSIFHWADDR, SIOCSARP = 0x8914, 0x8916, 0x891C, 0x8922, 0x8924, 0x8955
 ARPHRD_ETHER, ATF_COMPLETE, ATF_PERMANENT = 1, 0x2, 0x4
 
 
@@ -27,6 +27,7 @@ def open_tap() -> int:
         with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as control:
             _up(control, LOOPBACK)
             fcntl.ioctl(control, SIOCSIFHWADDR, struct.pack("16sH6s16x", NAME, ARPHRD_ETHER, _mac(GATEWAY_MAC)))
+            fcntl.ioctl(control, SIOCSIFMTU, struct.pack("16si20x", NAME, MTU))
             fcntl.ioctl(control, SIOCSIFADDR, struct.pack("16s16s8x", NAME, _address(GATEWAY_ADDRESS)))
             fcntl.ioctl(control, SIOCSIFNETMASK, struct.pack("16s16s8x", NAME, _address(NETMASK)))
             _up(control, NAME)

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from workers.machine.driver import GuestImage, MachineSpec
-from workers.machine.network.addresses import GUEST_MAC
+from workers.machine.network.addresses import GUEST_MAC, MTU
 from workers.machine.qemu.binary import QemuBinary
 from workers.machine.qemu.platform import Platform, platform_of
 from workers.machine.runtime import PID_NAME
@@ -43,6 +43,7 @@ NETWORK: Mapping[str, object] = {
     "id": "nic0",
     "netdev": NETDEV,
     "mac": GUEST_MAC,
+    "host_mtu": MTU,
     "addr": "0x10",
     "romfile": "",
     "guest_announce": False,
