@@ -15,7 +15,7 @@ _WORDS = tuple(_TEXT.split())
 
 @dataclass(frozen=True)
 class Wanted:
-    """A request as far as an answer needs it. `number` is the call's, for its ids."""
+    """A request as far as an answer needs it. `number` is the call's, for its ids; `say`: the answer, if it is not to be drawn."""
 
     api: str
     model: str
@@ -23,6 +23,7 @@ class Wanted:
     words: int
     number: int
     with_usage: bool
+    say: str = ""
 
     @property
     def input_tokens(self) -> int:
@@ -30,10 +31,12 @@ class Wanted:
 
     @property
     def output_tokens(self) -> int:
-        return self.words
+        return len(self.say.split()) if self.say else self.words
 
     def said(self) -> list[str]:
         """The answer's words, each with the blank before it."""
+        if self.say:
+            return [("" if place == 0 else " ") + word for place, word in enumerate(self.say.split())]
         start = int.from_bytes(hashlib.sha256(self.text.encode()).digest()[:4], "big")
         return [("" if place == 0 else " ") + _WORDS[(start + place * 7) % len(_WORDS)] for place in range(self.words)]
 

@@ -92,7 +92,7 @@ class Provider:
         model = request.match_info.get("model") or str(body.get("model", "fake-model"))
         asked_usage = bool((body.get("stream_options") or {}).get("include_usage"))
         words = json.dumps({name: value for name, value in body.items() if name not in ("stream", "stream_options")}, sort_keys=True)
-        wanted = Wanted(api, model, words, act.words, len(self.bill.lines) + 1, asked_usage)
+        wanted = Wanted(api, model, words, act.words, len(self.bill.lines) + 1, asked_usage, act.say)
         line = self.bill.add(
             api=api,
             path=request.path_qs,

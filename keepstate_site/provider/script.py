@@ -21,7 +21,8 @@ class Cut(StrEnum):
 class Act:
     """One call's fate. `status` other than 200: that error at once. `events`: of a stream, before the cut; 0: before the headers.
 
-    `wait_seconds` before the first byte, `pace_seconds` between events; `words` in the answer; `retry_after` beside an error.
+    `wait_seconds` before the first byte, `pace_seconds` between events; `words` in the answer, drawn from the request, or what it is to
+    `say`; `retry_after` beside an error.
     """
 
     status: int = 200
@@ -29,6 +30,7 @@ class Act:
     wait_seconds: float = 0.0
     pace_seconds: float = 0.0
     words: int = 12
+    say: str = ""
     cut: Cut | None = None
     events: int = 0
 

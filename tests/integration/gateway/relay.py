@@ -134,17 +134,33 @@ async def relay(at: House, *, silence: float = SILENCE_SECONDS) -> AsyncIterator
     """A relay whose gateway is the house's, over a line of the test's."""
     line = Line(at.url)
     server = await asyncio.start_server(line.serve, "127.0.0.1", 0)
-    port = _free_port()
     way = f"127.0.0.1:{server.sockets[0].getsockname()[1]}"
-    process = await asyncio.create_subprocess_exec(sys.executable, *RELAY_COMMAND, str(GUEST), str(port), way, str(silence))
+    async with _process(way, silence) as (process, url):
+        try:
+            yield Relay(process, url, line)
+        finally:
+            line.cut()
+            server.close()
+
+
+@asynccontextmanager
+async def relay_to(gateway: str) -> AsyncIterator[str]:
+    """A relay's URL; as it is in a guest, but for the gateway's address."""
+    async with _process(urlsplit(gateway).netloc) as (_, url):
+        yield url
+
+
+@asynccontextmanager
+async def _process(way: str, *silence: float) -> AsyncIterator[tuple[asyncio.subprocess.Process, str]]:
+    port = _free_port()
+    told = [str(GUEST), str(port), way, *(str(seconds) for seconds in silence)]
+    process = await asyncio.create_subprocess_exec(sys.executable, *RELAY_COMMAND, *told)
     try:
         await until(lambda: _listens(port))
-        yield Relay(process, f"http://127.0.0.1:{port}", line)
+        yield process, f"http://127.0.0.1:{port}"
     finally:
         process.kill()
         await process.wait()
-        line.cut()
-        server.close()
 
 
 def _free_port() -> int:
