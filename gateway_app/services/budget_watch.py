@@ -14,8 +14,8 @@ from gateway_app.models import SessionBudget
 from gateway_app.services.budget import WARN_PERCENT
 from sessions_app.errors import ServiceError
 from sessions_app.models import Session
-from sessions_app.services import event, lifecycle
-from sessions_app.states import SessionState
+from sessions_app.services import event, lifecycle, record
+from sessions_app.states import RecordKind, SessionState
 
 SOURCE = "budget"
 BATCH = 20
@@ -79,11 +79,17 @@ def _act(session_id: str) -> bool:
     [reached] = found
     mine = SessionBudget.objects.filter(session=session)
     if mine.filter(warned_at__isnull=True).update(warned_at=Now()):
-        facts = {"what": reached.what, "spent": reached.spent, "limit": reached.limit}
-        event.append(session.id, "session.budget_warning", facts, source=SOURCE)
+        _tell(session, "session.budget_warning", reached)
     if not reached.over:
         return True
     return _park(session, reached)
+
+
+def _tell(session: Session, type_: str, reached: Reached) -> None:
+    """In its history, from where webhooks tell of it, and in the service record."""
+    facts = {"what": reached.what, "spent": reached.spent, "limit": reached.limit}
+    event.append(session.id, type_, facts, source=SOURCE)
+    record.write(RecordKind.LIFECYCLE, type_, account_id=session.account_id, session_id=session.id, actor=SOURCE, facts=facts)
 
 
 def _park(session: Session, reached: Reached) -> bool:
@@ -92,7 +98,6 @@ def _park(session: Session, reached: Reached) -> bool:
         lifecycle.ask_save(session, stop=True, reason=f"{reached.what} spent", by=lifecycle.BUDGET)
     except ServiceError:
         return False
-    facts = {"what": reached.what, "spent": reached.spent, "limit": reached.limit}
-    event.append(session.id, "session.budget_exhausted", facts, source=SOURCE)
+    _tell(session, "session.budget_exhausted", reached)
     SessionBudget.objects.filter(session=session).update(exhausted_at=Now(), exhausted_epoch=session.epoch)
     return True

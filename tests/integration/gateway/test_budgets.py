@@ -6,7 +6,8 @@ import pytest
 
 from gateway_app.models import AccountBudget, SessionBudget
 from gateway_app.services import budget_watch
-from sessions_app.models import Operation, Session
+from sessions_app.models import Operation, ServiceRecord, Session, WebhookDelivery
+from sessions_app.services.webhooks import endpoint
 from sessions_app.states import OperationState, SessionState
 from tests.integration.gateway.kept import spent
 from tests.support.api import Caller, error_of
@@ -71,6 +72,21 @@ def test_over_any_budget_the_session_is_saved_and_parked_by_an_ordinary_save(own
     assert (asked.kind, asked.parameters["stop"], park_reason(asked)) == ("checkpoint", True, "funds_interlock")
     assert events(session) == ["session.budget_warning", "session.budget_exhausted"]
     assert session.events.filter(type="session.budget_exhausted").get().payload["what"] == what
+
+
+def test_its_owner_hears_of_both_by_webhook_and_the_service_record_has_them(owner: Tenant) -> None:
+    endpoint.create(owner.account, url="https://hook.example.com/", types=["session.budget_warning", "session.budget_exhausted"])
+    session = session_row(owner.account)
+    spent(session, spent_tokens=800)
+    budget_watch.run_due()
+    spent(session, spent_tokens=1000)
+    budget_watch.run_due()
+    told = ["session.budget_warning", "session.budget_exhausted"]
+    assert list(WebhookDelivery.objects.order_by("created_at").values_list("event_type", flat=True)) == told
+    lines = ServiceRecord.objects.filter(session_id=session.id, type__startswith="session.budget_").order_by("id")
+    assert [(line.type, line.facts["spent"], line.facts["limit"]) for line in lines] == list(
+        zip(told, (800, 1000), (1000, 1000), strict=True)
+    )
 
 
 def test_a_session_that_never_called_a_model_is_left_alone_however_its_account_stands(owner: Tenant) -> None:

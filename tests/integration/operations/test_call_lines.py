@@ -12,7 +12,8 @@ from sessions_app.services import fork as forks
 from sessions_app.services import steps
 from sessions_app.services.operation import Asked
 from tests.integration.gateway.kept import call_row, key_of, spent
-from tests.integration.operations.world import Died, World, done, succeeded
+from tests.integration.operations.restoring import ask_restore
+from tests.integration.operations.world import Died, World, done, live_machines, succeeded
 from workers.operations.run import run
 
 
@@ -60,6 +61,31 @@ def test_a_resume_whose_worker_died_leaves_a_window_only_to_the_epoch_that_it_ha
     assert (asked.state, session.epoch) == ("succeeded", 3)
     rows = WindowEntry.objects.filter(call=call).order_by("epoch").values_list("epoch", "why")
     assert list(rows) == [(2, "in_flight"), (3, "in_flight")]
+
+
+def test_what_a_machine_asked_before_its_worker_died_is_in_the_next_attempts_window_too(world: World, session: Session) -> None:
+    waited_for = call_row(session, tick(session))
+    world.save(session, stop=True)
+    asked = world.ask_resume(session)
+    world.die_at("running")
+    with pytest.raises(Died):
+        run(asked.id)
+    session.refresh_from_db()
+    made = call_row(session, tick(session), tick(session), epoch=session.epoch)
+    Operation.objects.filter(id=asked.id).update(lease_expires_at="2020-01-01T00:00:00Z")
+    done(asked)
+    assert {call: why for call, (epoch, why) in windows(session).items() if epoch == 3} == {waited_for.id: "in_flight", made.id: "lost"}
+
+
+def test_a_restore_opens_its_window_before_the_machine_runs_and_no_machine_of_the_epoch_before_is_left(
+    world: World, session: Session
+) -> None:
+    call = call_row(session, tick(session))
+    saved = world.save(session)
+    seen = []
+    world.at("loaded", lambda: seen.append((windows(session), live_machines())))
+    done(ask_restore(session, saved))
+    assert seen == [({call.id: (2, "in_flight")}, [f"{session.id}.2"])]
 
 
 def test_a_fork_passes_on_line_keys_limit_and_steers(world: World, session: Session) -> None:
