@@ -24,7 +24,7 @@ from keepstate_site.provider.script import Act
 from sessions_app.models import Account, Session
 from tests.integration.gateway.house import BODY, MESSAGES, PROVIDER_KEY, SECRET
 from tests.support.calling import calling_session
-from workers.gateway.places import Place
+from workers.gateway.places import Place, Places
 from workers.gateway.run import Ending, House, run
 
 PORT = 80
@@ -78,9 +78,12 @@ class Host:
 
     def begun(self, *, drain_seconds: float = 20.0) -> "Running":
         serves, ending = asyncio.Event(), Ending()
-        settings = ProxySettings(dict.fromkeys(Provider, self.base), [SECRET])
-        house = House("h-test", self.directory, self.places, {PORT: listen}, settings, drain_seconds, serves.set, EGRESS_PORT)
+        house = self.house(self.places, serves.set, drain_seconds=drain_seconds)
         return Running(asyncio.create_task(run(house, ending)), ending, serves)
+
+    def house(self, places: Places, ready: Callable[[], None], *, drain_seconds: float = 20.0) -> House:
+        settings = ProxySettings(dict.fromkeys(Provider, self.base), [SECRET])
+        return House("h-test", self.directory, places, {PORT: listen}, settings, drain_seconds, ready, EGRESS_PORT)
 
     def ring(self) -> None:
         with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as bell:
