@@ -12,14 +12,19 @@ import struct
 import zlib
 from collections.abc import Callable
 
-import zstandard
-
 from workers.guest.elf import PT_NOTE, segments
+
+
+def _unzstd(data: bytes) -> bytes:
+    import zstandard  # not in a Python's own library, which is all that other kernels need
+
+    return zstandard.ZstdDecompressor().decompressobj().decompress(data)
+
 
 GZIP = b"\x1f\x8b"
 DECOMPRESSORS: dict[bytes, Callable[[bytes], bytes]] = {
     b"\xfd7zXZ": lambda data: lzma.LZMADecompressor().decompress(data),
-    b"\x28\xb5\x2f\xfd": lambda data: zstandard.ZstdDecompressor().decompressobj().decompress(data),
+    b"\x28\xb5\x2f\xfd": _unzstd,
     GZIP: lambda data: zlib.decompressobj(wbits=31).decompress(data),
 }
 PVH_ENTRY_NOTE = 18  # XEN_ELFNOTE_PHYS32_ENTRY

@@ -5,8 +5,6 @@ import re
 from dataclasses import dataclass
 from pathlib import Path
 
-import zstandard
-
 from workers.guest.errors import ImageError
 
 LARGEST_MODULE_BYTES = 64 << 20
@@ -72,5 +70,7 @@ def uncompressed(path: Path) -> bytes:
     if path.suffix == ".xz":
         return lzma.decompress(content, memlimit=LARGEST_MODULE_BYTES * 2)
     if path.suffix == ".zst":
+        import zstandard  # not in a Python's own library, which is all that most kernels need
+
         return zstandard.ZstdDecompressor().decompressobj().decompress(content)
     return content

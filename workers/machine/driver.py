@@ -10,10 +10,11 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
-import numpy as np
-import numpy.typing as npt
+if TYPE_CHECKING:  # guest images, which know this module, are built by a Python that has nothing but its own library
+    import numpy as np
+    import numpy.typing as npt
 
 PAGE_BYTES = 4096
 
@@ -120,7 +121,7 @@ class ExecResult:
 class Capture:
     """One moment of a machine: memory, disk and devices of the same stopped window."""
 
-    page_numbers: npt.NDArray[np.int64]  # ascending; pages written since the memory image was mapped
+    page_numbers: "npt.NDArray[np.int64]"  # ascending; pages written since the memory image was mapped
     pages: Path  # the bytes of those pages, packed in that order
     memory_base: Path  # the image under them
     disk_base: Path | None  # the assembled disk that the machine was resumed from; None after a boot and without a disk

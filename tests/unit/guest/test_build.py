@@ -5,6 +5,8 @@ import multiprocessing
 import os
 import signal
 import stat
+import subprocess
+import sys
 import threading
 from pathlib import Path
 
@@ -16,6 +18,8 @@ from workers.guest.errors import ImageError
 from workers.guest.image import DESCRIPTION, verify_image
 from workers.guest.publish import SCRATCH, only_builder
 from workers.machine.driver import GuestImage
+
+PROJECT = Path(__file__).resolve().parents[3]
 
 
 def quiet(line: str) -> None:
@@ -136,3 +140,9 @@ def test_a_builder_that_ended_holds_nobody_up(images: Path):
 def test_an_unknown_recipe_is_refused_with_the_known_ones(images: Path):
     with pytest.raises(ImageError, match=r"'plan9'.*tiny, tiny-arm64, debian-python"):
         build("plan9", images, quiet)
+
+
+def test_it_needs_nothing_beside_pythons_own_library():
+    """The launcher builds images while Python's packages are still being installed."""
+    bare = [sys.executable, "-S", "-c", "import sys; sys.path.insert(0, sys.argv[1]); import workers.guest.__main__", str(PROJECT)]
+    assert subprocess.run(bare, capture_output=True, text=True, check=False).stderr == ""
