@@ -9,6 +9,7 @@ from dataclasses import dataclass, field, replace
 from ipaddress import ip_address
 from typing import Any
 
+import uvloop
 from asgiref.sync import sync_to_async
 
 from gateway_app.egress import policy
@@ -58,19 +59,29 @@ class World:
         return await asyncio.open_connection("127.0.0.1", self.port)
 
     async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        whole = bytearray()
         try:
             while piece := await reader.read(65536):
                 self.heard += piece
-                plain = piece.startswith((b"GET ", b"POST ", b"HEAD "))
-                writer.write(self.answer if plain else piece)
-                await writer.drain()
-                if plain:
+                if not (whole or piece).startswith((b"GET ", b"POST ")):
+                    writer.write(piece)
+                    await writer.drain()
+                    continue
+                whole += piece
+                if _is_whole(bytes(whole)):
+                    writer.write(self.answer)
                     break
             writer.write_eof()
         except OSError:
             self.broken.set()
         finally:
             writer.close()
+
+
+def _is_whole(request: bytes) -> bool:
+    head, end, body = request.partition(b"\r\n\r\n")
+    length = head.partition(b"Content-Length: ")[2].partition(b"\r\n")[0]
+    return bool(end) and len(body) >= int(length or 0)
 
 
 @dataclass
@@ -160,4 +171,5 @@ def run(account: Account, act: Callable[[Outside], Awaitable[None]]) -> None:
         async with outside(account) as one:
             await act(one)
 
-    asyncio.run(all_of_it())
+    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:  # as the gateway's process runs
+        runner.run(all_of_it())
