@@ -35,13 +35,13 @@ REDIRECT = b"HTTP/1.1 302 Found\r\nLocation: http://169.254.169.254/latest/\r\nC
 class World:
     """What is beyond the gateway. `names`: each name's answers, the last one again and again; a name that is not there is not found.
 
-    A host echoes what it is sent, to the end of it; to a plain request it answers `answer`.
+    A host echoes what it is sent, to the end of it; to a plain request it answers `answer`; None: not yet.
     """
 
     names: dict[str, list[list[str]]] = field(default_factory=lambda: {HOST: [[PUBLIC]]})
     dialled: list[tuple[str, int]] = field(default_factory=list)
     heard: bytearray = field(default_factory=bytearray)
-    answer: bytes = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\nConnection: close\r\n\r\nok"
+    answer: bytes | None = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\nConnection: close\r\n\r\nok"
     refuses: set[str] = field(default_factory=set)
     broken: asyncio.Event = field(default_factory=asyncio.Event)
     port: int = 0
@@ -68,7 +68,7 @@ class World:
                     await writer.drain()
                     continue
                 whole += piece
-                if _is_whole(bytes(whole)):
+                if self.answer is not None and _is_whole(bytes(whole)):
                     writer.write(self.answer)
                     break
             writer.write_eof()
