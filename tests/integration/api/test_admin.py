@@ -15,7 +15,7 @@ from django.urls import reverse
 
 from checkpoints_app.models import Checkpoint, ErasureReceipt, Manifest, OrphanObject, Pack, Sweep
 from checkpoints_app.services import pin as pins
-from gateway_app.models import AccountBudget, Call, ProviderKey, SessionBudget, UsageEntry
+from gateway_app.models import AccountBudget, Call, EgressSum, ProviderKey, SessionBudget, UsageEntry
 from sessions_app.admin.paging import MOST_ROWS
 from sessions_app.models import (
     Account,
@@ -73,6 +73,7 @@ def _more(owner: Tenant, number: int) -> None:
     call = Call.objects.create(account=owner.account, session=session, epoch=1, started=number, provider="openai", headers=["secret head"])
     UsageEntry.objects.create(account=owner.account, session=session, epoch=1, call=call, served="upstream", billed=True)
     SessionBudget.objects.create(session=session)
+    EgressSum.objects.create(session=session)
     AccountBudget.objects.get_or_create(account=owner.account)
     WebhookDelivery.objects.create(id=f"msg_{number}", endpoint=hook, event_type="session.created", body="secret body")
 
@@ -94,7 +95,7 @@ def test_every_kind_of_row_is_there() -> None:
     of_sessions = {"Account", "ApiToken", "Session", "Operation", "SessionEvent", "SavePolicy", "IdlePolicy", "ServiceRecord"}
     of_accounts = {"AccountDeletion", "AccountQuota", "Membership", "DeviceGrant", "RetentionPolicy", "WebhookEndpoint", "WebhookDelivery"}
     of_the_store = {"Image", "Pin", "Checkpoint", "Pack", "Manifest", "OrphanObject", "ErasureReceipt", "Sweep"}
-    of_the_gateway = {"ProviderKey", "Call", "UsageEntry", "SessionBudget", "AccountBudget"}
+    of_the_gateway = {"ProviderKey", "Call", "UsageEntry", "SessionBudget", "AccountBudget", "EgressSum"}
     assert names == of_sessions | of_accounts | of_the_store | of_the_gateway | {"Host"}
 
 
