@@ -9,7 +9,7 @@ from workers.guest.errors import ImageError
 from workers.guest.image import DESCRIPTION, DISK, Description, image_digest, load_image, sha256_of, verify_image, write_description
 from workers.guest.ingredients import make_files
 from workers.guest.publish import only_builder, publish_directory, publish_text, scratch
-from workers.guest.recipe import Recipe, find_recipe, guest_files, recipe_digest
+from workers.guest.recipe import Recipe, files_of, find_recipe, recipe_digest
 from workers.machine.driver import GuestImage
 
 Say = Callable[[str], None]
@@ -23,7 +23,8 @@ def build(name: str, images_directory: Path, say: Say, *, fresh: bool = False) -
     On success: `<images>/<digest>` is complete, durable and read-only, and `<images>/recipes/<recipe digest>` names it.
     On failure: ImageError; no image was added, and what is half made is removed by this build or by the next.
     """
-    recipe, distribution, files = find_recipe(name), this_distribution(), guest_files()
+    recipe, distribution = find_recipe(name), this_distribution()
+    files = files_of(recipe)
     digest = recipe_digest(recipe, distribution.label, files)
     known = None if fresh else remembered(images_directory, digest)
     if known:

@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from workers.guest import cpio, elf
-from workers.guest.layout import BUSYBOX, SHELL, guest_paths
+from workers.guest.layout import BUSYBOX, LOGIN, SHELL, guest_paths
 
 BOOT_APPLETS = ("mount", "insmod", "ip", "mkdir", "ln", "sleep", "switch_root")
 TINY_APPLETS = """
@@ -35,5 +35,5 @@ def whole_guest(files: dict[str, bytes], tree: Path) -> list[cpio.Entry]:
     entries += [cpio.file(path, content, 0o755) for path, content in guest_paths(files).items()]
     entries += [cpio.symlink("sbin", "usr/sbin"), cpio.symlink(BUSYBOX, "/bin/busybox"), cpio.symlink(SHELL, "busybox")]
     entries += [cpio.file("etc/passwd", b"root:x:0:0:root:/root:/bin/sh\n"), cpio.file("etc/group", b"root:x:0:\ntty:x:5:\n")]
-    entries += [cpio.file("etc/hosts", b"127.0.0.1 localhost keepstate\n")]
+    entries += [cpio.file("etc/profile", LOGIN), cpio.file("etc/hosts", b"127.0.0.1 localhost keepstate\n")]
     return entries

@@ -8,6 +8,7 @@ from pathlib import Path
 from workers.guest.errors import ImageError
 
 GUEST_FILES = Path(__file__).parent / "files"
+RELAY_FILES = Path(__file__).parent / "relay"
 # What shapes an image beside its recipe: when one of these changes, an old result is not reused.
 BUILDER_FILES = (
     "bzimage.py",
@@ -71,6 +72,12 @@ def find_recipe(name: str) -> Recipe:
 def guest_files() -> dict[str, bytes]:
     """Name and content of every script that runs inside a guest."""
     return {path.name: path.read_bytes() for path in sorted(GUEST_FILES.iterdir()) if path.is_file()}
+
+
+def files_of(recipe: Recipe) -> dict[str, bytes]:
+    """What of ours is in its image, by name: `relay/NAME` are the relay's, where there is a disk with a Python."""
+    relay = sorted(RELAY_FILES.glob("*.py")) if recipe.disk_bytes else []
+    return guest_files() | {f"relay/{path.name}": path.read_bytes() for path in relay}
 
 
 def recipe_digest(recipe: Recipe, distribution: str, files: dict[str, bytes]) -> str:

@@ -5,7 +5,7 @@ from pathlib import Path
 
 from workers.guest.commands import as_root, run
 from workers.guest.distribution import Distribution, apt_settings
-from workers.guest.layout import BUSYBOX, SHELL, guest_paths
+from workers.guest.layout import BUSYBOX, LOGIN, SHELL, guest_paths, python_paths
 from workers.guest.recipe import Recipe
 
 STEP = Path(__file__).with_name("rootdisk.sh")
@@ -19,7 +19,8 @@ def make_root_disk(
     Prerequisites: `work` holds the archive's sources.list. Needs root's rights (sudo for an ordinary user) for rootdisk.sh alone.
     On failure: ImageError; what is left under `work` may be root's.
     """
-    for path, content in (guest_paths(files) | {BUSYBOX: busybox}).items():
+    ours = guest_paths(files) | python_paths(files) | {BUSYBOX: busybox, "etc/profile.d/keepstate.sh": LOGIN}
+    for path, content in ours.items():
         place = work / "overlay" / path
         place.parent.mkdir(parents=True, exist_ok=True)
         place.write_bytes(content)

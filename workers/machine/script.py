@@ -1,4 +1,4 @@
-"""What a driver may offer beside the contract: scripts of ours in the guest, with input, and a terminal. The fake has neither."""
+"""What a driver may offer beside the contract: scripts of ours in the guest, an environment, a terminal. The fake has none."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -28,6 +28,12 @@ class Line(Protocol):
         """Give the guest input and return how much of it was dropped, because the guest did not take it. Raises MachineError."""
 
     def close(self) -> None: ...
+
+
+@runtime_checkable
+class TakesEnvironment(Protocol):
+    def environment(self, text: str, timeout_seconds: float) -> None:
+        """Shell text that every program of the guest finds carried out. Raises MachineError: `exec_failed`, `guest_silent`, `machine_dead`."""
 
 
 @runtime_checkable

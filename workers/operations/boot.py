@@ -12,7 +12,7 @@ from workers.host.drivers import driver
 from workers.host.identity import host_id, machines_directory, runtime_directory
 from workers.host.pins import pin_here
 from workers.machine.driver import MachineError
-from workers.operations import workspace
+from workers.operations import environment, workspace
 from workers.operations.words import session_words
 from workers.operations.work import Work
 
@@ -70,6 +70,7 @@ def _boot(work: Work) -> None:
         ) from error
     crash.reach("booted")
     try:
+        environment.give(machine, session)
         unpacked = workspace.fill(work, machine)
         with work.fenced():
             if unpacked is not None:

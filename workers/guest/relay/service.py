@@ -32,6 +32,7 @@ def main(arguments: list[str]) -> None:
     way = Way((host, int(gateway_port)), *(float(text) for text in arguments[2:3]))
     _protect()
     listening = _listen(port)
+    _come_forward()
     while True:
         held, kept = os.pipe()
         if not os.fork():
@@ -66,6 +67,14 @@ def _protect() -> None:
             file.write(_PROTECTED)
     except OSError:
         pass  # not as root: beside the guest
+
+
+def _come_forward() -> None:
+    """It gave way while the machine started; from now on programs wait for it."""
+    try:
+        os.setpriority(os.PRIO_PROCESS, 0, 0)
+    except OSError:
+        pass
 
 
 def serve(listening: socket.socket, way: Way, held: int) -> None:

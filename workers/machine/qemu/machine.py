@@ -18,6 +18,7 @@ from workers.machine.qemu.flatten import flatten
 from workers.machine.qemu.guest import converse
 from workers.machine.qemu.guest_channel import GuestConnection
 from workers.machine.qemu.guest_clock import set_guest_clock
+from workers.machine.qemu.guest_environment import give_environment
 from workers.machine.qemu.guest_exec import execute
 from workers.machine.qemu.guest_freeze import is_marked, set_going
 from workers.machine.qemu.guest_hold import HeldChannel
@@ -91,6 +92,9 @@ class QemuMachine:
         self._require_guest()
         self._drop_held()
         return run_script(self.runtime, script, arguments, data, timeout_seconds, output_limit, self._require_guest)
+
+    def environment(self, text: str, timeout_seconds: float) -> None:
+        self._converse(timeout_seconds, lambda connection, deadline: give_environment(connection, text, deadline))
 
     def terminal(self) -> TerminalLine:
         return TerminalLine(self.runtime)

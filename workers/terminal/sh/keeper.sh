@@ -4,6 +4,7 @@ PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin
 HOME=/root USER=root LOGNAME=root TERM=xterm-256color LANG=C.UTF-8
 export PATH HOME USER LOGNAME TERM LANG
 cd /root || cd /
+if [ -r /run/keepstate/environment ]; then . /run/keepstate/environment; fi
 if [ -x /bin/bash ]; then SHELL=/bin/bash; else SHELL=/bin/sh; fi
 export SHELL
 if command -v tmux >/dev/null; then
