@@ -7,15 +7,16 @@ from gateway_app.proxy.settings import proxy_settings
 from sessions_app.errors import StartFailed
 from sessions_app.models import Session
 from workers.machine.driver import Machine, MachineError
+from workers.machine.network.addresses import EGRESS_PORT, GATEWAY_ADDRESS
 from workers.machine.script import TakesEnvironment
 
 SECONDS = 20.0
-_RELAY, _GATEWAY, _PROXY = "http://127.0.0.1:8790", "http://10.0.2.2", "http://10.0.2.2:3128"
+_RELAY, _GATEWAY, _PROXY = "http://127.0.0.1:8790", f"http://{GATEWAY_ADDRESS}", f"http://{GATEWAY_ADDRESS}:{EGRESS_PORT}"
 _RELAY_IS_THERE = "[ -e /usr/lib/keepstate/relay ]"
 _BASES = {"ANTHROPIC_BASE_URL": "", "OPENAI_BASE_URL": "/v1", "OPENAI_API_BASE": "/v1", "GOOGLE_GEMINI_BASE_URL": ""}
 _KEYS = ("ANTHROPIC_API_KEY", "OPENAI_API_KEY", "GEMINI_API_KEY")
 #: Some clients look for the one case, some for the other.
-_PROXIES = {"HTTP_PROXY": _PROXY, "HTTPS_PROXY": _PROXY, "NO_PROXY": "127.0.0.1,localhost,10.0.2.2"}
+_PROXIES = {"HTTP_PROXY": _PROXY, "HTTPS_PROXY": _PROXY, "NO_PROXY": f"127.0.0.1,localhost,{GATEWAY_ADDRESS}"}
 
 
 def give(machine: Machine, session: Session) -> None:

@@ -37,6 +37,7 @@ class Line:
     url: str = ""
     breaks: deque[Break] = field(default_factory=deque)
     connections: int = 0
+    passed: int = 0  # bytes of answers
     _open: set[asyncio.StreamWriter] = field(default_factory=set)
 
     async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -49,15 +50,40 @@ class Line:
             _reset(writer)
             return
         self._open.add(back)
-        up = asyncio.create_task(_copy(reader, back))
+        both = {asyncio.create_task(_copy(reader, back)), asyncio.create_task(self._pass(there, writer, fate))}
         try:
-            await _pass(there, writer, fate)
-        except (asyncio.IncompleteReadError, ConnectionError):
-            pass
+            await asyncio.wait(both, return_when=asyncio.FIRST_COMPLETED)  # a relay that leaves is seen to leave
         finally:
-            up.cancel()
+            for one in both:
+                one.cancel()
             back.close()
             writer.close()
+
+    async def _pass(self, there: asyncio.StreamReader, writer: asyncio.StreamWriter, fate: Break | None) -> None:
+        """The answer frame by frame; its own bytes are counted, not the frames'."""
+        with contextlib.suppress(asyncio.IncompleteReadError, ConnectionError):
+            if fate is None or fate.after is not None:
+                await self._frames(there, writer, fate)
+            if fate is not None:
+                await _break(writer, fate)
+
+    async def _frames(self, there: asyncio.StreamReader, writer: asyncio.StreamWriter, fate: Break | None) -> None:
+        head = await there.readuntil(b"\r\n\r\n")
+        writer.write(head)
+        if b"x-keepstate-frames" not in head:
+            return await _copy(there, writer)
+        left = fate.after if fate is not None else None
+        while True:
+            start = await there.readexactly(5)
+            kind, length = struct.unpack("!BI", start)
+            payload = await there.readexactly(length)
+            if left is not None and left <= length and kind in (Frame.DATA, Frame.END):
+                writer.write((start + payload)[: 5 + left])
+                return await writer.drain()
+            if kind == Frame.DATA:
+                left, self.passed = None if left is None else left - length, self.passed + length
+            writer.write(start + payload)
+            await writer.drain()
 
     def cut(self) -> None:
         """Every connection that is open breaks, as when the machine is another host's."""
@@ -71,32 +97,6 @@ async def _copy(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> N
         while piece := await reader.read(65536):
             writer.write(piece)
             await writer.drain()
-
-
-async def _pass(there: asyncio.StreamReader, writer: asyncio.StreamWriter, fate: Break | None) -> None:
-    """The answer frame by frame; its own bytes are counted, not the frames'."""
-    if fate is not None and fate.after is None:
-        await _break(writer, fate)
-        return
-    head = await there.readuntil(b"\r\n\r\n")
-    writer.write(head)
-    left = fate.after if fate is not None else None
-    if b"x-keepstate-frames" not in head:
-        await _copy(there, writer)
-        return
-    while not there.at_eof():
-        start = await there.readexactly(5)
-        kind, length = struct.unpack("!BI", start)
-        payload = await there.readexactly(length)
-        if left is not None and fate is not None and kind in (Frame.DATA, Frame.END):
-            if left <= length:
-                writer.write((start + payload)[: 5 + left])
-                await writer.drain()
-                await _break(writer, fate)
-                return
-            left -= length
-        writer.write(start + payload)
-        await writer.drain()
 
 
 async def _break(writer: asyncio.StreamWriter, fate: Break) -> None:

@@ -1,9 +1,9 @@
 """What programs ask: HTTP/1.1 as clients of model APIs speak it, read whole and within bounds."""
 
-import socket
-import threading
+import _socket
+import _thread
 
-from .wire import READ_BYTES, drawn
+from .wire import READ_BYTES, Socket, drawn
 
 HEAD_BYTES = 64 * 1024
 BODY_BYTES = 64 * 1024 * 1024
@@ -36,7 +36,7 @@ class Held:
     """How many bytes of requests are kept, of all programs."""
 
     def __init__(self) -> None:
-        self._lock, self._bytes = threading.Lock(), 0
+        self._lock, self._bytes = _thread.allocate_lock(), 0
 
     def take(self, count: int) -> None:
         with self._lock:
@@ -71,7 +71,7 @@ class Asked:
 class Program:
     """A program's connection, read request by request."""
 
-    def __init__(self, sock: socket.socket, held: Held):
+    def __init__(self, sock: Socket, held: Held):
         self.sock, self._held = sock, held
         self._ahead = bytearray()
 
@@ -156,7 +156,7 @@ class Program:
     def drain(self) -> None:
         """Read what a refused request still sends, a bounded amount: closed before that, the connection would take the refusal with it."""
         try:
-            self.sock.shutdown(socket.SHUT_WR)
+            self.sock.shutdown(_socket.SHUT_WR)
             self.sock.settimeout(_DRAIN_SECONDS)
             left = 2 * BODY_BYTES
             while left > 0 and (piece := self.sock.recv(READ_BYTES)):

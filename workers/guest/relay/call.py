@@ -1,7 +1,5 @@
 """One request's way through the gateway, over as many connections as it takes: always the same id, from the byte that the program has."""
 
-from __future__ import annotations
-
 import struct
 
 from .answer import Answer, Other, refusal
@@ -150,7 +148,7 @@ def _head(gateway: Gateway) -> tuple[int, list[tuple[str, str]]]:
     return int(words[1]), [(name.lower(), value.strip()) for name, _, value in fields]
 
 
-def _told(gateway: Gateway, length: int) -> dict[str, Any]:
+def _told(gateway: Gateway, length: int) -> "dict[str, Any]":
     """A frame's JSON. Raises Other."""
     import json  # with the first call, for it would take a third of the relay's start
 
@@ -160,7 +158,7 @@ def _told(gateway: Gateway, length: int) -> dict[str, Any]:
     return told
 
 
-def _pairs(told: dict[str, Any]) -> list[tuple[str, str]]:
+def _pairs(told: "dict[str, Any]") -> list[tuple[str, str]]:
     return [(str(name), str(value)) for name, value in told["headers"]]
 
 

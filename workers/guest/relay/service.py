@@ -4,18 +4,17 @@ The first process only holds the socket and starts the second anew when that end
 is refused. Without anything under way neither process wakes up, so that they write nothing that a save would have to keep.
 """
 
-import os
+import _socket
+import _thread
+import posix
 import select
-import signal
-import socket
 import sys
-import threading
 import time
 
 from .answer import Other, refusal
 from .asked import Closed, Held, Program, Refused
 from .call import Call, Cut, Way
-from .wire import ProgramLeft, reset
+from .wire import ProgramLeft, Socket, reset
 
 HOST, PORT = "127.0.0.1", 8790
 GATEWAY = "10.0.2.2:80"
@@ -34,24 +33,24 @@ def main(arguments: list[str]) -> None:
     listening = _listen(port)
     _come_forward()
     while True:
-        held, kept = os.pipe()
-        if not os.fork():
-            os.close(kept)
+        held, kept = posix.pipe()
+        if not posix.fork():
+            posix.close(kept)
             try:
                 serve(listening, way, held)
             finally:
-                os._exit(1)
-        os.close(held)
-        os.wait()
-        os.close(kept)
+                posix._exit(1)
+        posix.close(held)
+        posix.wait()
+        posix.close(kept)
         time.sleep(_AGAIN_SECONDS)
 
 
-def _listen(port: int) -> socket.socket:
+def _listen(port: int) -> Socket:
     """What is left of an earlier first process goes on for a moment; it is waited for."""
     while True:
-        sock = socket.socket()
-        sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        sock = Socket(_socket.AF_INET, _socket.SOCK_STREAM)
+        sock.setsockopt(_socket.SOL_SOCKET, _socket.SO_REUSEADDR, 1)
         try:
             sock.bind((HOST, port))
             sock.listen(CONNECTIONS)
@@ -72,16 +71,15 @@ def _protect() -> None:
 def _come_forward() -> None:
     """It gave way while the machine started; from now on programs wait for it."""
     try:
-        os.setpriority(os.PRIO_PROCESS, 0, 0)
+        posix.setpriority(posix.PRIO_PROCESS, 0, 0)
     except OSError:
         pass
 
 
-def serve(listening: socket.socket, way: Way, held: int) -> None:
+def serve(listening: Socket, way: Way, held: int) -> None:
     """Until the first process is gone, which is when `held` can be read: the next one needs the port."""
-    signal.signal(signal.SIGPIPE, signal.SIG_IGN)
-    threading.stack_size(_STACK_BYTES)
-    room, requests = threading.BoundedSemaphore(CONNECTIONS), Held()
+    _thread.stack_size(_STACK_BYTES)
+    room, requests = Room(CONNECTIONS), Held()
     poll = select.poll()
     poll.register(listening, select.POLLIN)
     poll.register(held, select.POLLIN)
@@ -89,28 +87,47 @@ def serve(listening: socket.socket, way: Way, held: int) -> None:
         if any(fd == held for fd, _ in poll.poll()):
             return
         try:
-            sock, _ = listening.accept()
+            sock = Socket(fileno=listening._accept()[0])
         except OSError:
             time.sleep(_AGAIN_SECONDS)  # no descriptors, or no memory, at the moment
             continue
-        sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        if not room.acquire(blocking=False):
-            _turned_away(sock)
-            continue
-        threading.Thread(target=_serve_one, args=(sock, way, requests, room), daemon=True).start()
+        sock.setsockopt(_socket.IPPROTO_TCP, _socket.TCP_NODELAY, 1)
+        if room.entered():
+            _thread.start_new_thread(_serve_one, (sock, way, requests, room))
+        else:
+            _turn_away(sock)
 
 
-def _turned_away(sock: socket.socket) -> None:
-    with sock:
-        sock.setblocking(False)
-        try:
-            sock.send(refusal(503, f"{CONNECTIONS} connections are open. Nothing was sent."))
-            sock.shutdown(socket.SHUT_WR)
-        except OSError:
-            pass
+class Room:
+    """For so many at once."""
+
+    def __init__(self, places: int):
+        self._lock, self._free = _thread.allocate_lock(), places
+
+    def entered(self) -> bool:
+        with self._lock:
+            if self._free == 0:
+                return False
+            self._free -= 1
+            return True
+
+    def left(self) -> None:
+        with self._lock:
+            self._free += 1
 
 
-def _serve_one(sock: socket.socket, way: Way, requests: Held, room: threading.BoundedSemaphore) -> None:
+def _turn_away(sock: Socket) -> None:
+    """At once, whatever it asks: nobody may wait here."""
+    sock.setblocking(False)
+    try:
+        sock.send(refusal(503, f"{CONNECTIONS} connections are open. Nothing was sent."))
+        sock.shutdown(_socket.SHUT_WR)
+    except OSError:
+        pass
+    sock.close()
+
+
+def _serve_one(sock: Socket, way: Way, requests: Held, room: Room) -> None:
     try:
         _conversation(Program(sock, requests), way)
         sock.close()
@@ -122,7 +139,7 @@ def _serve_one(sock: socket.socket, way: Way, requests: Held, room: threading.Bo
         reset(sock)
         print(f"keepstate relay: {type(error).__name__}", file=sys.stderr)  # noqa: T201  of what it was about, nothing
     finally:
-        room.release()
+        room.left()
 
 
 def _conversation(program: Program, way: Way) -> None:

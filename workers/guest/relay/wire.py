@@ -1,10 +1,12 @@
 """Bytes between the relay and its two sides: a program that may leave, and a gateway that may be silent."""
 
-import os
+import _socket
+import posix
 import select
-import socket
 import struct
 
+#: What Python's own `socket`, `threading`, `signal` and `os` import costs an emulated machine a second at each boot.
+Socket = _socket.socket
 READ_BYTES = 65536
 _LEFT = select.POLLRDHUP | select.POLLHUP | select.POLLERR
 _RESET = struct.pack("ii", 1, 0)
@@ -22,16 +24,16 @@ class GatewayLost(Exception):
         self.seconds = seconds
 
 
-def reset(sock: socket.socket) -> None:
+def reset(sock: Socket) -> None:
     """The other side reads that there was more: the connection ends by RST, never in order."""
     try:
-        sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _RESET)
+        sock.setsockopt(_socket.SOL_SOCKET, _socket.SO_LINGER, _RESET)
     except OSError:
         pass
     sock.close()
 
 
-def pause(program: socket.socket, seconds: float) -> None:
+def pause(program: Socket, seconds: float) -> None:
     """Raises ProgramLeft, at once when it leaves."""
     poll = select.poll()
     poll.register(program, select.POLLRDHUP)
@@ -42,7 +44,7 @@ def pause(program: socket.socket, seconds: float) -> None:
 class Gateway:
     """One connection to it, for one request. Every wait ends when the program leaves, or after `silence` seconds without a byte."""
 
-    def __init__(self, sock: socket.socket, program: socket.socket, silence: float):
+    def __init__(self, sock: Socket, program: Socket, silence: float):
         self._sock, self._silence = sock, silence
         self._poll = select.poll()
         self._poll.register(program, select.POLLRDHUP)
@@ -107,17 +109,17 @@ class Gateway:
             raise GatewayLost(self._silence)
 
 
-def dial(address: tuple[str, int], program: socket.socket, *, seconds: float, silence: float) -> Gateway:
+def dial(address: tuple[str, int], program: Socket, *, seconds: float, silence: float) -> Gateway:
     """Raises GatewayLost where it is not reached.
 
     A peer that is another machine's kernel since a resume says so at the first probe, a second later; one that is gone, after six.
     """
-    sock = socket.socket(socket.AF_INET, socket.SOCK_STREAM | socket.SOCK_CLOEXEC)
+    sock = Socket(_socket.AF_INET, _socket.SOCK_STREAM | _socket.SOCK_CLOEXEC)
     try:
-        sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
-        for option, value in ((socket.TCP_KEEPIDLE, 1), (socket.TCP_KEEPINTVL, 1), (socket.TCP_KEEPCNT, 5), (socket.TCP_NODELAY, 1)):
-            sock.setsockopt(socket.IPPROTO_TCP, option, value)
-        sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, 10_000)
+        sock.setsockopt(_socket.SOL_SOCKET, _socket.SO_KEEPALIVE, 1)
+        for option, value in ((_socket.TCP_KEEPIDLE, 1), (_socket.TCP_KEEPINTVL, 1), (_socket.TCP_KEEPCNT, 5), (_socket.TCP_NODELAY, 1)):
+            sock.setsockopt(_socket.IPPROTO_TCP, option, value)
+        sock.setsockopt(_socket.IPPROTO_TCP, _socket.TCP_USER_TIMEOUT, 10_000)
         sock.settimeout(seconds)
         sock.connect(address)
     except OSError as error:
@@ -128,4 +130,4 @@ def dial(address: tuple[str, int], program: socket.socket, *, seconds: float, si
 
 def drawn() -> str:
     """A name for a call. Drawn when its request is there, so that two machines with one memory do not draw it before they part."""
-    return os.urandom(16).hex()
+    return posix.urandom(16).hex()
