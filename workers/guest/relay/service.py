@@ -21,6 +21,7 @@ GATEWAY = "10.0.2.2:80"
 CONNECTIONS = 256
 _STACK_BYTES = 256 * 1024
 _AGAIN_SECONDS = 0.2
+_LISTENS = "/run/keepstate/relay"
 _PROTECTED = "-900"  # as the agent is: a program that takes all memory does not take the relay
 
 
@@ -69,11 +70,12 @@ def _protect() -> None:
 
 
 def _come_forward() -> None:
-    """It gave way while the machine started; from now on programs wait for it."""
+    """It gave way while the machine started. Now it listens, and says so: /usr/lib/keepstate/exec waits for that."""
     try:
         posix.setpriority(posix.PRIO_PROCESS, 0, 0)
+        open(_LISTENS, "w").close()
     except OSError:
-        pass
+        pass  # not as root: beside the guest
 
 
 def serve(listening: Socket, way: Way, held: int) -> None:
