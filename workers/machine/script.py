@@ -33,7 +33,10 @@ class Line(Protocol):
 @runtime_checkable
 class TakesEnvironment(Protocol):
     def environment(self, text: str, timeout_seconds: float) -> None:
-        """Shell text that every program of the guest finds carried out. Raises MachineError: `exec_failed`, `guest_silent`, `machine_dead`."""
+        """Shell text that every program of the guest finds carried out.
+
+        Raises MachineError: `exec_failed`, `guest_silent`, `machine_dead`.
+        """
 
 
 @runtime_checkable

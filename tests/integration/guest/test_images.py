@@ -24,11 +24,35 @@ def test_the_guest_answers_a_ping(machine: PlainMachine):
     assert machine.call("guest-ping") == {}
 
 
-def test_nothing_but_the_agent_runs_beside_pid_1(machine: PlainMachine):
+def test_nothing_but_the_agent_and_the_relay_runs_beside_pid_1(machine: PlainMachine):
     # A thread of the kernel has no memory of its own.
     names = machine.shell("for p in /proc/[0-9]*; do grep -q VmSize $p/status && cat $p/comm; done 2>/dev/null").split()
     assert names[0] == "init"
-    assert set(names) <= {"init", "qemu-ga", "sh", "grep", "cat"}
+    assert set(names) <= {"init", "qemu-ga", "sh", "grep", "cat", "nice", "python3"}
+
+
+def test_the_relay_of_model_calls_listens_where_there_is_a_python_and_comes_back_when_it_is_killed(
+    machine: PlainMachine, image: GuestImage
+):
+    if image.name == "tiny":
+        assert machine.shell("ls -d /usr/lib/keepstate/relay 2>/dev/null") == ""
+        return
+    assert machine.wrapped(60, 100, "true").code == 0  # waits for the relay
+    connect = "python3 -c 'import socket; socket.create_connection((\"127.0.0.1\", 8790)); print(1)'"
+    assert machine.shell(connect) == "1\n"
+    served = machine.shell("pgrep -f relay.service").split()
+    machine.shell(f"kill -KILL {served[-1]}")
+    assert machine.shell(connect) == "1\n"  # the socket is the first process's: nobody is refused
+    until(lambda: len(machine.shell("pgrep -f relay.service").split()) == len(served), "another process that serves")
+
+
+def test_programs_and_login_shells_find_the_sessions_environment(machine: PlainMachine):
+    machine.shell("echo export KEEPSTATE_TOLD=yes >/run/keepstate/environment")
+    assert machine.wrapped(60, 100, "sh", "-c", "echo $KEEPSTATE_TOLD").stdout == b"yes\n"
+    assert machine.wrapped(60, 100, "env", "KEEPSTATE_TOLD=no", "sh", "-c", "echo $KEEPSTATE_TOLD").stdout == b"no\n"
+    assert machine.shell("sh -l -c 'echo $KEEPSTATE_TOLD'") == "yes\n"
+    machine.shell("rm /run/keepstate/environment")
+    assert machine.wrapped(60, 100, "true").code == 0
 
 
 def test_programs_find_path_home_and_a_utf8_locale(machine: PlainMachine):

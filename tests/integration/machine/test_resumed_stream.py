@@ -24,6 +24,7 @@ from workers.machine.network import namespace
 from workers.machine.network.addresses import GATEWAY_ADDRESS, GATEWAY_PORT
 from workers.machine.network.listen import listen_inside
 from workers.machine.qemu.driver import QemuDriver
+from workers.machine.script import TakesEnvironment
 from workers.operations import environment
 
 __all__ = ["doorbells", "owner"]
@@ -78,7 +79,7 @@ def wake(driver: QemuDriver, image: GuestImage, place: Path, state: SavedState) 
 
 async def say(at: House, machine: Machine) -> None:
     """As a boot does."""
-    assert isinstance(machine, environment.TakesEnvironment)
+    assert isinstance(machine, TakesEnvironment)
     await asyncio.to_thread(machine.environment, environment.text(channels.credential(at.session.id, SECRET)), GUEST_SECONDS)
     argv = ["sh", "-c", START, "sh", PROGRAM]
     started = await asyncio.to_thread(machine.exec, argv, timeout_seconds=30, output_limit=1000)

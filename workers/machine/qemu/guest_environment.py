@@ -1,4 +1,4 @@
-"""What every program of a guest is given in its environment: one file, which the image's wrapper of commands, its terminal and its shells read.
+"""What every program of a guest has in its environment: one file, which the image's wrapper of commands, its terminal and its shells read.
 
 The agent writes it in two exchanges, where a program to write it would take an emulated guest a quarter of a second. The agent makes files
 that all may read; the directory is root's alone. It lies in memory, so a resumed machine has it as it was, and a fork has its parent's.
