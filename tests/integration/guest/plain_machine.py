@@ -1,6 +1,7 @@
 """A QEMU process of the test's own with one guest image in it: emulated, no driver of ours involved."""
 
 import base64
+import itertools
 import json
 import socket
 import subprocess
@@ -52,12 +53,14 @@ class PlainMachine:
             raise
 
     def synchronise(self) -> None:
-        """Wait for an agent that answers. What one agent has read dies with it, so the question is repeated."""
+        """Wait for an agent that answers. What one agent has read dies with it, so the question is repeated, each time by another name:
+        what is answered to an earlier one comes before.
+        """
         deadline = time.monotonic() + BOOT_SECONDS
-        while True:
-            self.socket.sendall(b'\xff{"execute":"guest-sync-delimited","arguments":{"id":4711}}\n')
+        for number in itertools.count(471100):
+            self.socket.sendall(b'\xff{"execute":"guest-sync-delimited","arguments":{"id":%d}}\n' % number)
             try:
-                while b"4711" not in self._line(10):
+                while b"%d" % number not in self._line(10):
                     pass
                 break
             except TimeoutError:
