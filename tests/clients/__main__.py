@@ -9,6 +9,7 @@ import argparse
 import json
 import logging
 import os
+import secrets
 import subprocess
 import sys
 import tempfile
@@ -71,7 +72,7 @@ def inside(facts: dict[str, object]) -> None:
         for with_relay in (True, False):
             title = f"{client.name} {client.version} {'with the relay' if with_relay else 'without'}"
             print(title, file=sys.stderr, flush=True)
-            account = Account.objects.create(name=title)
+            account = Account.objects.create(name=f"{title} {secrets.token_hex(4)}")
             try:
                 runs = asyncio.run(runs_of(client, Path(program), account, with_relay=with_relay))
             except (OSError, subprocess.SubprocessError) as error:

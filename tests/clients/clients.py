@@ -78,8 +78,10 @@ def _codex_said(output: str) -> str:
 
 
 def _aider_said(output: str) -> str:
-    """Without what it tells of itself before, and of tokens and costs after."""
-    return "\n".join(line for line in output.splitlines() if not line.startswith(("Tokens:", "Aider v", "Model:", "Git repo", "Repo-map")))
+    """What comes after it has told of itself, which ends with an address, and without tokens and costs."""
+    lines = output.splitlines()
+    begins = max((number for number, line in enumerate(lines) if "://" in line), default=-1) + 1
+    return "\n".join(line for line in lines[begins:] if not line.startswith("Tokens:")).strip()
 
 
 CLIENTS = (
