@@ -29,11 +29,12 @@ KINDS: dict[str, Kind] = {
     ),
     "responses": Kind(responses.ResponsesReader, responses.read_json, unfold.responses, b": keep-alive\n\n", "output"),
     "chat": Kind(chat.ChatReader, chat.read_json, unfold.chat, b": keep-alive\n\n", "choices"),
+    # No comment: gemini-cli 0.61 reads nothing after one, and says at the end that the answer is incomplete. It passes over blank lines.
     "gemini": Kind(
         gemini.GenerateReader,
         gemini.read_json,
         unfold.gemini,
-        b": keep-alive\r\n\r\n",
+        b"\r\n",
         "candidates",
         terminal=False,
         read_list=gemini.read_chunks,

@@ -1,12 +1,13 @@
 """What is read of an answer as it passes: whether it is complete, what it used, and the same answer without streaming."""
 
 import json
+import re
 from collections.abc import Callable
 from typing import Any
 
 import pytest
 
-from gateway_app.streams import anthropic, chat, gemini, responses
+from gateway_app.streams import anthropic, chat, gemini, kinds, responses
 from gateway_app.streams.reader import End, Reader, Seen
 from gateway_app.streams.sse import Event, Splitter
 from gateway_app.usage import Tokens
@@ -100,3 +101,10 @@ def test_blocks_that_are_whole_are_known_before_the_end() -> None:
     for event in events(answers.MESSAGE_STREAM)[:8]:
         reader.take(event)
     assert reader.seen.blocks == answers.MESSAGE["content"][:1]  # type: ignore[index]
+
+
+def test_geminis_keep_alive_is_nothing_but_blanks_for_its_client_reads_on_past_nothing_else() -> None:
+    event = b'data: {"candidates": []}\r\n\r\n'
+    as_the_client = re.compile(rb"^\s*data: (.*)(?:\n\n|\r\r|\r\n\r\n)")
+    assert as_the_client.match(kinds.KINDS["gemini"].ping * 3 + event)
+    assert [one.data for one in Splitter().feed(kinds.KINDS["gemini"].ping + event) if one.data] == ['{"candidates": []}']
