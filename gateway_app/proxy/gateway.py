@@ -25,7 +25,7 @@ from psycopg_pool import PoolTimeout
 
 from gateway_app.calls.window import CLOSED_BY_ANOTHER_WAY
 from gateway_app.ids import new_call_id
-from gateway_app.proxy import answer, call_rows, channel, headers, recorded, refusals, rows, seals, steering
+from gateway_app.proxy import answer, call_rows, channel, faults, headers, recorded, refusals, rows, seals, steering
 from gateway_app.proxy import request as requests
 from gateway_app.proxy import standing as standings
 from gateway_app.proxy.answer import Answer
@@ -88,11 +88,12 @@ class Gateway:
             return _refused(refusals.unavailable(), found.provider)
         except RecursionError:
             return _refused(refusals.unreadable("The body's JSON is nested too deep."), found.provider)
-        except Exception:
-            log.exception("a model call failed unexpectedly", extra={"session_id": who.session_id if who else ""})
+        except Exception as error:
+            told = faults.told(error)
+            log.error("a model call failed unexpectedly", extra={"session_id": who.session_id if who else "", **told})
             if request.writer.output_size and request.transport is not None:  # it has begun to be answered
                 answer.abort(request.transport)
-                raise
+                raise ConnectionResetError from None
             return _refused(refusals.failed(), found.provider)
 
     async def _handle(self, who: Channel, request: web.Request, found: Route) -> web.StreamResponse:

@@ -16,7 +16,7 @@ from psycopg_pool import PoolTimeout
 from yarl import URL
 
 from gateway_app import pricing
-from gateway_app.proxy import call_rows, headers, refusals, seals
+from gateway_app.proxy import call_rows, faults, headers, refusals, seals
 from gateway_app.proxy.call_rows import Ended, Opened
 from gateway_app.proxy.channel import Channel
 from gateway_app.proxy.pool import Pool
@@ -89,12 +89,12 @@ class Pump:
             self._no_head(refusals.not_reached(type(error).__name__))
         except (aiohttp.ClientError, TimeoutError, OSError, EventTooLarge, AnswerTooLarge) as error:
             log.info("an answer broke", extra={"call_id": self.call.id, "reason": type(error).__name__})
-        except Exception:
-            log.exception("a pump failed", extra={"call_id": self.call.id})
+        except Exception as error:
+            log.error("a pump failed", extra={"call_id": self.call.id, **faults.told(error)})
         try:
             await self._end(database, state, status, pairs, seen, arrived=arrived)
-        except Exception:
-            log.exception("the end of a call failed", extra={"call_id": self.call.id})
+        except Exception as error:
+            log.error("the end of a call failed", extra={"call_id": self.call.id, **faults.told(error)})
             self._no_head(refusals.not_recorded())
             self.tail.cut()
 

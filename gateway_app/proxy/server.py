@@ -13,11 +13,14 @@ from aiohttp import web
 from gateway_app.proxy.answer import abort
 from gateway_app.proxy.body import BODY_BYTES
 from gateway_app.proxy.channel import Channel
+from gateway_app.proxy.faults import Wordless
 from gateway_app.proxy.gateway import Gateway
 from gateway_app.proxy.pool import pool
 from gateway_app.proxy.settings import ProxySettings
 
 log = logging.getLogger(__name__)
+_http = logging.getLogger(f"{__name__}.http")
+_http.addFilter(Wordless())
 
 #: Of a provider: a connection within these, and no silence longer than that; an answer as a whole may take as long as it takes.
 CONNECT_SECONDS = 10.0
@@ -96,6 +99,7 @@ async def listen(one: Gateway, who: Channel | Who, listening: socket.socket) -> 
     runner = web.AppRunner(
         server,
         access_log=None,
+        logger=_http,
         handler_cancellation=True,
         keepalive_timeout=_KEPT_ALIVE,
         auto_decompress=False,
