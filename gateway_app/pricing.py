@@ -2,6 +2,7 @@
 
 import json
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from decimal import ROUND_HALF_EVEN, Decimal
 from functools import cache
 from pathlib import Path
@@ -30,10 +31,15 @@ def table() -> dict[str, Any]:
     return found
 
 
-def microusd(provider: str, model: str, tokens: Tokens) -> Price:
-    version = str(table()["version"])
-    row = next((one for one in table()["prices"] if one["provider"] == provider and one["model"] == model), None)
-    if row is None or not tokens.known:
+def microusd(provider: str, model: str, tokens: Tokens, *, ordinary: bool = True, day: str = "") -> Price:
+    """By the newest price of the model that held on the day (YYYY-MM-DD; today, if empty).
+
+    `ordinary`: the call is billed by its tokens at the standard rate, as far as its answer tells; what else it cost is not known.
+    """
+    version, day = str(table()["version"]), day or datetime.now(UTC).date().isoformat()
+    rows = [one for one in table()["prices"] if (one["provider"], one["model"]) == (provider, model) and one["since"] <= day]
+    row = max(rows, key=lambda one: str(one["since"]), default=None)
+    if row is None or not tokens.known or not ordinary:
         return Price(None, version)
     total = Decimal(0)
     for kind in ("input", "output", "cache_read", "cache_write"):

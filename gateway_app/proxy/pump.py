@@ -137,7 +137,7 @@ class Pump:
         """`arrived`: the answer came to its end as HTTP and, if it is a stream, as its protocol ends."""
         known = seen.tokens if state == CallState.COMPLETE else Tokens()  # of what broke it is not known what was billed
         model = seen.model or self.call.model
-        price = pricing.microusd(self.call.provider, model, known)
+        price = pricing.microusd(self.call.provider, model, known, ordinary=seen.ordinary)
         ended = Ended(state, status, pairs, len(self.tail.data), known, model, price.microusd, price.version)
         durable = await self._written(database, ended)
         if not durable:

@@ -21,11 +21,19 @@ def tokens(usage: Any) -> Tokens:
     )
 
 
+def ordinary(usage: Any) -> bool:
+    """Not so: a cache that is kept for an hour, the provider's own tools, a tier, a region or a speed with a price of its own."""
+    told = mapping(usage)
+    dearer = [count(told, "cache_creation", "ephemeral_1h_input_tokens"), *mapping(told.get("server_tool_use")).values()]
+    words = {"service_tier": "standard", "speed": "standard", "inference_geo": "global"}
+    return not any(dearer) and all(told.get(name) in (None, word, "not_available") for name, word in words.items())
+
+
 def read_json(answer: dict[str, Any]) -> Seen:
     """A whole answer that was not streamed."""
     complete = answer.get("type") == "message" and answer.get("stop_reason") is not None
     end = End.COMPLETE if complete else End.ERROR if answer.get("type") == "error" else End.OPEN
-    return Seen(end, tokens(answer.get("usage")), named(answer.get("model")), listed(answer.get("content")))
+    return Seen(end, tokens(answer.get("usage")), named(answer.get("model")), listed(answer.get("content")), ordinary(answer.get("usage")))
 
 
 class MessagesReader:
@@ -46,7 +54,7 @@ class MessagesReader:
 
     @property
     def seen(self) -> Seen:
-        return Seen(self._end, self._tokens, named(self._message.get("model")), self._content())
+        return Seen(self._end, self._tokens, named(self._message.get("model")), self._content(), ordinary(self._usage))
 
     def folded(self) -> dict[str, Any] | None:
         if self._end != End.COMPLETE:

@@ -18,6 +18,11 @@ def tokens(usage: Any) -> Tokens:
     return Tokens(less(count(told, "prompt_tokens"), read), count(told, "completion_tokens"), read, None)
 
 
+def ordinary(answer: Any) -> bool:
+    """Tiers have prices of their own."""
+    return mapping(answer).get("service_tier") in (None, "default", "auto")
+
+
 def usage_of(known: Tokens) -> dict[str, Any]:
     """The figures as the provider tells them. Prerequisite: input and output are known."""
     prompt, completion = (known.input or 0) + (known.cache_read or 0), known.output or 0
@@ -29,7 +34,9 @@ def read_json(answer: dict[str, Any]) -> Seen:
     choices = [mapping(choice) for choice in listed(answer.get("choices"))]
     complete = bool(choices) and all(choice.get("finish_reason") for choice in choices)
     end = End.COMPLETE if complete else End.ERROR if answer.get("error") else End.OPEN
-    return Seen(end, tokens(answer.get("usage")), named(answer.get("model")), [choice.get("message") for choice in choices])
+    return Seen(
+        end, tokens(answer.get("usage")), named(answer.get("model")), [choice.get("message") for choice in choices], ordinary(answer)
+    )
 
 
 class ChatReader:
@@ -48,7 +55,7 @@ class ChatReader:
     @property
     def seen(self) -> Seen:
         messages = [whole(self._choices[one]["message"]) for one in sorted(self._choices) if self._choices[one].get("finish_reason")]
-        return Seen(self._end, tokens(self._usage), named(self._head.get("model")), messages)
+        return Seen(self._end, tokens(self._usage), named(self._head.get("model")), messages, ordinary(self._head))
 
     def folded(self) -> dict[str, Any] | None:
         if self._end != End.COMPLETE:

@@ -8,12 +8,13 @@ from gateway_app.usage import Tokens, count, less
 
 
 def tokens(usage: Any) -> Tokens:
-    """Thoughts are told apart from candidates, and are output both."""
+    """Thoughts are told apart from candidates, and are output both; what its tools brought is input beside the prompt."""
     told = mapping(usage)
     read = count(told, "cachedContentTokenCount")
     candidates, thoughts = count(told, "candidatesTokenCount"), count(told, "thoughtsTokenCount")
     output = None if candidates is None and thoughts is None else (candidates or 0) + (thoughts or 0)
-    return Tokens(less(count(told, "promptTokenCount"), read), output, read, None)
+    fresh, of_tools = less(count(told, "promptTokenCount"), read), count(told, "toolUsePromptTokenCount")
+    return Tokens(fresh if fresh is None else fresh + (of_tools or 0), output, read, None)
 
 
 def read_json(answer: dict[str, Any]) -> Seen:

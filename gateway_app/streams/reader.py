@@ -20,12 +20,16 @@ class End(StrEnum):
 
 @dataclass(frozen=True)
 class Seen:
-    """What a reader knows: `blocks` are the content blocks, or output items, that are whole, as they stand in the folded answer."""
+    """What a reader knows: `blocks` are the content blocks, or output items, that are whole, as they stand in the folded answer.
+
+    `ordinary`: it says nothing of being billed by anything but its four sorts of tokens at the standard rate.
+    """
 
     end: End
     tokens: Tokens
     model: str
     blocks: list[Any]
+    ordinary: bool = True
 
 
 class Reader(Protocol):

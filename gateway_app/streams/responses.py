@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from gateway_app.streams.chat import ordinary
 from gateway_app.streams.reader import End, Seen, listed, mapping, named, parsed, text
 from gateway_app.streams.sse import Event
 from gateway_app.usage import Tokens, count, less
@@ -19,7 +20,7 @@ def tokens(usage: Any) -> Tokens:
 
 def read_json(answer: dict[str, Any]) -> Seen:
     end = _STATES.get(text(answer.get("status")), End.ERROR if answer.get("error") else End.OPEN)
-    return Seen(end, tokens(answer.get("usage")), named(answer.get("model")), listed(answer.get("output")))
+    return Seen(end, tokens(answer.get("usage")), named(answer.get("model")), listed(answer.get("output")), ordinary(answer))
 
 
 class ResponsesReader:
@@ -37,7 +38,7 @@ class ResponsesReader:
     @property
     def seen(self) -> Seen:
         blocks = listed(self._response.get("output")) if self._end == End.COMPLETE else [self._items[one] for one in sorted(self._items)]
-        return Seen(self._end, tokens(self._response.get("usage")), named(self._response.get("model")), blocks)
+        return Seen(self._end, tokens(self._response.get("usage")), named(self._response.get("model")), blocks, ordinary(self._response))
 
     def folded(self) -> dict[str, Any] | None:
         return dict(self._response) if self._end == End.COMPLETE else None

@@ -18,6 +18,7 @@ from keepstate_site.provider import answers
 from keepstate_site.provider.answers import Wanted
 from keepstate_site.provider.bill import Bill, Line
 from keepstate_site.provider.script import Act, Cut, Script
+from keepstate_site.provider.state import Kept
 
 #: A request's body may be so large; a stream that hangs is let go after so long.
 BODY_BYTES = 80 * 1024 * 1024
@@ -27,7 +28,7 @@ _CREDENTIALS = ("authorization", "x-api-key", "x-goog-api-key")
 
 class Provider:
     def __init__(self) -> None:
-        self.bill, self.script = Bill(), Script()
+        self.bill, self.script, self.kept = Bill(), Script(), Kept()
 
     def application(self) -> web.Application:
         app = web.Application(client_max_size=BODY_BYTES)
@@ -68,6 +69,7 @@ class Provider:
     async def _reset(self, _: web.Request) -> web.Response:
         self.bill.lines.clear()
         self.script.clear()
+        self.kept.clear()
         return web.json_response({})
 
     async def _models(self, _: web.Request) -> web.Response:
@@ -108,6 +110,10 @@ class Provider:
             line.outcome = "refused"
             headers = {"Retry-After": act.retry_after} if act.retry_after else {}
             return web.json_response(answers.error_body(api, act.status), status=act.status, headers=headers)
+        if (refused := self.kept.refusal(api, body)) is not None:
+            line.outcome = "refused"
+            return web.json_response(refused[1], status=refused[0])
+        self.kept.answered |= {f"msg_fake_{line.number}", f"resp_fake_{line.number}"}
         if act.cut is not None and act.events == 0:
             return await self._break(request, line, act)
         return await self._stream(request, wanted, line, act) if stream else self._whole(wanted, line)

@@ -1,6 +1,5 @@
 """No prompt, answer, key, credential or name of a model reaches a log from the data path, at any level of any library, faults included."""
 
-import asyncio
 import io
 import json
 from typing import Any
@@ -9,7 +8,7 @@ import pytest
 from asgiref.sync import sync_to_async
 
 from gateway_app.models import ProviderKey
-from gateway_app.proxy import channel, gateway, recorded
+from gateway_app.proxy import channel, recorded, steering
 from gateway_app.proxy import pump as pumps
 from gateway_app.services import steer
 from sessions_app.services import steps
@@ -50,7 +49,7 @@ async def calls(at: House, monkeypatch: pytest.MonkeyPatch) -> None:
         broken.setattr(pumps, "Splitter", fail)
         await at.ask({**stream, "system": "a pump that fails " + MARK})
     with monkeypatch.context() as broken:
-        broken.setattr(gateway.steering, "steered", fail)
+        broken.setattr(steering, "steered", fail)
         assert (await at.ask({**stream, "n": 1})).json["error"]["code"] == "ks_internal"
     with monkeypatch.context() as broken:
         broken.setattr(recorded, "plain", fail)
@@ -68,9 +67,6 @@ async def _asked(at: House, body: Any) -> None:
 
 def test_what_a_machine_says_and_hears_is_in_no_line(owner: Tenant, logged: io.StringIO, monkeypatch: pytest.MonkeyPatch) -> None:
     async def act(at: House) -> None:
-        loop = asyncio.get_running_loop()
-        loop.set_debug(True)
-        loop.slow_callback_duration = 0.0001  # asyncio tells of nearly all that it runs
         sealed = await sync_to_async(steps.seal.call)(at.session.account_id, f"sk-ant-{MARK}".encode())
         await sync_to_async(ProviderKey.objects.update)(secret=sealed)
         await sync_to_async(steer.add)(at.session, MARK)

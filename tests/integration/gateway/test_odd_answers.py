@@ -134,7 +134,7 @@ def test_a_stream_of_gemini_that_is_no_events_is_one_list_and_is_counted(owner: 
 def test_a_pump_that_fails_in_a_way_that_nobody_foresaw_ends_its_call_and_keeps_nobody_waiting(
     owner: Tenant, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def fail(*_: Any) -> Any:
+    def fail(*_: Any, **__: Any) -> Any:
         raise RuntimeError(PROVIDER_KEY)
 
     async def act(at: House) -> None:
