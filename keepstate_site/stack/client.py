@@ -29,10 +29,13 @@ class RunningStack:
     account_id: str
     pid: int
     root: Path
+    fake_provider: str  # its address; empty: there is none
 
 
 @contextmanager
-def running(root: Path, *, account: str = "demo", env: Mapping[str, str] | None = None, show: bool = False) -> Iterator[RunningStack]:
+def running(
+    root: Path, *, account: str = "demo", fake_provider: bool = False, env: Mapping[str, str] | None = None, show: bool = False
+) -> Iterator[RunningStack]:
     """Start a stack with `root` as its KEEPSTATE_VAR on any free port; yield once it serves; stop it in order at the end.
 
     `env` is added to its environment. `show` lets it print; else its output is in `root/log/stack.log`. Raises StackError with that
@@ -42,7 +45,7 @@ def running(root: Path, *, account: str = "demo", env: Mapping[str, str] | None 
     with tempfile.TemporaryDirectory(prefix="keepstate-") as scratch, (paths.logs / "stack.log").open("wb") as log:
         ready_file = Path(scratch) / "ready.json"
         argv = [sys.executable, "-m", "keepstate_site.stack", "up", "--var", str(paths.root), "--port", "0"]
-        argv += ["--ready-file", str(ready_file), "--account", account]
+        argv += ["--ready-file", str(ready_file), "--account", account, *(["--fake-provider"] if fake_provider else [])]
         process = subprocess.Popen(
             argv,
             cwd=PROJECT,
@@ -72,7 +75,7 @@ def _await_ready(process: "subprocess.Popen[bytes]", ready_file: Path, log: Path
             raise StackError(f"The stack was not ready after {START_SECONDS} s. It said:\n{_tail(log)}")
         time.sleep(POLL_SECONDS)
     facts = json.loads(ready_file.read_text())
-    return RunningStack(facts["url"], facts["token"], facts["account_id"], facts["pid"], root)
+    return RunningStack(facts["url"], facts["token"], facts["account_id"], facts["pid"], root, facts["fake_provider"] or "")
 
 
 def _tail(log: Path) -> str:

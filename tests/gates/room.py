@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from keepstate_site.client import Client, Refused
-from keepstate_site.demo.run import machine_pids
+from keepstate_site.demo.process import machine_pids
 from keepstate_site.stack.client import running
 from tests.sabotage.mechanisms import MECHANISMS
 from tests.support.networks import remove_networks
