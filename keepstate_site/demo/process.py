@@ -41,7 +41,9 @@ def machine_pids(root: Path, session: str) -> list[int]:
 
 
 def _is_zombie(pid: int) -> bool:
+    """Its first thread is one while others still hold the process's files: all of them must have ended."""
     try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "Z"
+        state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+        return state == "Z" and len(os.listdir(f"/proc/{pid}/task")) == 1
     except OSError:
         return True
