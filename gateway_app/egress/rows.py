@@ -10,6 +10,7 @@ from gateway_app.egress import policy
 from gateway_app.egress.counts import Line
 from gateway_app.egress.policy import Policy
 from gateway_app.proxy.channel import Channel
+from gateway_app.proxy.standing import RUNS
 
 
 @dataclass(frozen=True)
@@ -25,7 +26,7 @@ class Standing:
 
 
 _STANDINGS = """
-SELECT session.id, session.account_id, session.epoch, session.runtime_state IN ('running', 'checkpointing'),
+SELECT session.id, session.account_id, session.epoch, session.runtime_state = ANY(%s),
        coalesce(policy.mode, 'deny'), coalesce(policy.rules, '[]'::jsonb)
 FROM sessions_app_session AS session LEFT JOIN gateway_app_egresspolicy AS policy ON policy.session_id = session.id
 WHERE session.id = ANY(%s)
@@ -34,7 +35,7 @@ WHERE session.id = ANY(%s)
 
 async def standings(database: AsyncConnection[Any], session_ids: Iterable[str]) -> dict[str, Standing]:
     """Of those sessions that there are."""
-    found = await database.execute(_STANDINGS, [list(session_ids)])
+    found = await database.execute(_STANDINGS, [RUNS, list(session_ids)])
     return {
         id_: Standing(account, epoch, runs, policy.stored(mode, rules)) for id_, account, epoch, runs, mode, rules in await found.fetchall()
     }

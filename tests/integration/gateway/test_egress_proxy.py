@@ -94,6 +94,8 @@ def test_a_channel_that_is_not_its_sessions_any_more_and_a_session_that_does_not
         await at.moved(runtime_state=SessionState.PARKED)
         assert (await at.refusal(CONNECT))[1]["code"] == "ks_epoch_mismatch"
         assert at.world.dialled == []
+        await at.moved(runtime_state=SessionState.RESUMING)  # its processors run before it counts as running
+        assert (await at.ask(CONNECT))[0] == 200
 
     run(owner.account, act)
 
