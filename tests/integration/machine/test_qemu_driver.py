@@ -264,7 +264,7 @@ class TestQemuDisk:
             run(machine, f"echo {generation} >> generations; sync")
             count = int(run(machine, f"until [ $(cat /tmp/n) -gt {count} ]; do sleep 0.05; done; cat /tmp/n"))
         assert run(machine, "echo 3 > /proc/sys/vm/drop_caches; cat generations").split() == ["0", "1", "2"]
-        assert run(machine, "pgrep -c python3 || ps | grep -c '[c]ount.py'") == "1"
+        assert run(machine, "pgrep -fc '^python3 count.py'") == "1"
 
     def test_two_captures_in_a_row_hold_the_disk_of_two_moments(self, machine):
         run(machine, "head -c 1000000 /dev/urandom > a; sync")
