@@ -26,6 +26,7 @@ from tests.support.outside_data import remove_below
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("names", nargs="*", help="parts of clients' names; none: all of them")
+    parser.add_argument("--relay", choices=("with", "without"), help="only so; not given: both")
     parser.add_argument("--json", type=Path, help="write every run to this file, beside what it holds of other clients")
     parser.add_argument("--table", type=Path, help="write the table to this file, from what --json names")
     options = parser.parse_args()
@@ -34,7 +35,7 @@ def main() -> int:
     found = json.loads(options.json.read_text()) if options.json and options.json.exists() else {}
     with tempfile.TemporaryDirectory(prefix="keepstate-clients-") as directory:
         told = Path(directory) / "told.json"
-        facts = json.dumps({"programs": programs, "told": str(told)})
+        facts = json.dumps({"programs": programs, "told": str(told), "relay": options.relay})
         alone = ["unshare", "--net", "sh", "-c", 'ip link set lo up && exec "$@"', "sh"]
         try:
             code = commands.run(Path(directory) / "var", [*alone, sys.executable, "-m", "tests.clients", "inside", facts])
@@ -69,7 +70,7 @@ def inside(facts: dict[str, object]) -> None:
     assert isinstance(programs, dict)
     for number, program in programs.items():
         client = CLIENTS[int(number)]
-        for with_relay in (True, False):
+        for with_relay in (one for one in (True, False) if facts["relay"] in (None, "with" if one else "without")):
             title = f"{client.name} {client.version} {'with the relay' if with_relay else 'without'}"
             print(title, file=sys.stderr, flush=True)
             account = Account.objects.create(name=f"{title} {secrets.token_hex(4)}")

@@ -43,7 +43,7 @@ class Cutter:
         with contextlib.suppress(ConnectionError):
             while piece := await there.read(65536):
                 seen += piece
-                end = None if self.made else self._place(seen)
+                end = None if self.made else self.place(seen)
                 if end is None:
                     writer.write(piece)
                     await writer.drain()
@@ -55,9 +55,9 @@ class Cutter:
                 _reset(back)
                 return
 
-    def _place(self, seen: bytes) -> int | None:
+    def place(self, seen: bytes) -> int | None:
         """Where in what has passed so many events of the stream have ended; None if they have not."""
-        begins = max(seen.find(kind) for kind in _STREAMS)
+        begins = min((place for kind in _STREAMS if (place := seen.find(kind)) >= 0), default=-1)
         head = seen.find(HEAD_END, begins) if begins >= 0 else -1
         if head < 0 or self.after is None:
             return None

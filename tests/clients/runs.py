@@ -80,7 +80,7 @@ class _Bench:
                 shutil.rmtree(home, ignore_errors=True)
             made = cut is None or line.made
         run = Run(cut, self.at.fake.bill.told()["billed_calls"], output, code, made)
-        print(f"  cut {cut}: code {code}, {run.calls} calls, {output[-160:]!r}", file=sys.stderr, flush=True)
+        print(f"  cut {cut}{'' if made else ' NOT MADE'}: code {code}, {run.calls} calls, {output[-160:]!r}", file=sys.stderr, flush=True)
         return run
 
     @asynccontextmanager
