@@ -106,3 +106,13 @@ def test_the_same_request_gets_the_same_words_and_another_id() -> None:
         assert found[0]["id"] != found[1]["id"]
 
     run(act)
+
+
+def test_a_script_is_taken_whole_or_not_at_all() -> None:
+    fake = Provider()
+    for wrong in ([], {"act": []}, {"acts": [{"status": 500}, {"statuz": 1}]}, {"acts": [{"cut": "nowhere"}]}):
+        with pytest.raises((ValueError, TypeError)):
+            fake.follow(wrong)
+    assert fake.script.take().status == 200
+    fake.follow({"acts": [{"status": 529}], "default": {"words": 3}})
+    assert [(act.status, act.words) for act in (fake.script.take(), fake.script.take())] == [(529, 12), (200, 3)]
