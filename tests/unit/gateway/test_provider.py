@@ -110,7 +110,8 @@ def test_the_same_request_gets_the_same_words_and_another_id() -> None:
 
 def test_a_script_is_taken_whole_or_not_at_all() -> None:
     fake = Provider()
-    for wrong in ([], {"act": []}, {"acts": [{"status": 500}, {"statuz": 1}]}, {"acts": [{"cut": "nowhere"}]}):
+    scripts: list[Any] = [[], {"act": []}, {"acts": [{"status": 500}, {"statuz": 1}]}, {"acts": [{"cut": "nowhere"}]}]
+    for wrong in scripts:
         with pytest.raises((ValueError, TypeError)):
             fake.follow(wrong)
     assert fake.script.take().status == 200
