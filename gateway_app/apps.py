@@ -8,8 +8,10 @@ class GatewayConfig(AppConfig):
 
     def ready(self) -> None:
         from gateway_app.services import account_export, binding, budget_watch, call, erasure, fork, open_calls, process, usage, window
+        from gateway_app.states import call_states
         from sessions_app.services import steps
 
+        steps.state_tables.add(call_states)
         steps.watermarks.add(window.watermark)
         steps.epoch_begins.add(window.open_epoch)
         steps.forked.add(fork.pass_on)

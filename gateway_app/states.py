@@ -40,8 +40,14 @@ CALL_TRANSITIONS: Mapping[CallState, frozenset[CallState]] = {
 }
 
 
+def call_states() -> tuple[str, Mapping[CallState, frozenset[CallState]], str]:
+    """For docs/states.md."""
+    note = "Its row is committed before the provider hears of it. Only a complete one is ever replayed, and only its usage is known."
+    return "Model call", CALL_TRANSITIONS, note
+
+
 class Served(StrEnum):
-    """How a request of a machine was answered; each is a line of the usage ledger."""
+    """How a request of a machine was answered. Each is a line of the usage ledger, but `continued`: that is the same answer."""
 
     UPSTREAM = "upstream"  # by the provider, and billed
     CONTINUED = "continued"  # the relay went on in the middle of an answer

@@ -6,10 +6,11 @@ from typing import Any
 
 from checkpoints_app import states as checkpoints
 from sessions_app import states as sessions
+from sessions_app.services import steps
 
 _HEAD = """# States
 
-Written by `manage.py write_states` from `sessions_app/states.py` and `checkpoints_app/states.py`; a test holds this page to them.
+Written by `manage.py write_states` from the apps' `states.py`; a test holds this page to them.
 A step from one state to another is a guarded update: it happens only while the row is in the state that it starts from, and a step that
 is not in these tables does not happen.
 """
@@ -29,6 +30,7 @@ def page() -> str:
         _section("Account deletion", sessions.DELETION_TRANSITIONS, "While it is scheduled or running, the account takes no other change."),
         _section("Checkpoint", checkpoints.CHECKPOINT_TRANSITIONS, _client_words()),
         _section("Pack", checkpoints.PACK_TRANSITIONS, "A save may rely on a pack that is " + _words(checkpoints.PACK_RELIABLE) + "."),
+        *(_section(*table()) for table in steps.state_tables),
     ]
     return "\n".join(parts)
 

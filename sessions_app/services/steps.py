@@ -219,6 +219,8 @@ hosts_for_pin: Slot[Callable[[str], list[HostFit]]] = Slot("hosts_for_pin")
 guest_files: Slot[Callable[[Session], GuestFiles]] = Slot("guest_files")
 #: Whether a host, by its id, can be told something now.
 host_answers: Slot[Callable[[str], bool]] = Slot("host_answers")
+#: A noun's states for docs/states.md: its name, which state may become which, and a sentence.
+state_tables: Chain[Callable[[], tuple[str, Mapping[Any, frozenset[Any]], str]]] = Chain("state_tables")
 #: What an app would erase of a session, for the plan of its deletion. A figure that is not known is null.
 deletion_facts: Chain[Callable[[Session], dict[str, Any]]] = Chain("deletion_facts")
 #: A checkpoint of the session that can be restored, by id.
