@@ -12,7 +12,7 @@ from workers.guest.layout import RELAY_COMMAND
 from workers.guest.recipe import DEBIAN_PYTHON, GUEST_FILES, TINY, files_of
 from workers.guest.relay import answer, call
 from workers.guest.relay.answer import Answer, Other
-from workers.guest.relay.asked import Asked, Held, Program
+from workers.guest.relay.asked import Asked, Closed, Held, Program
 from workers.guest.relay.call import Call, Cut, Way
 
 PING = "event: ping\n\n"
@@ -91,7 +91,7 @@ def test_a_request_that_no_gateway_takes_is_refused_in_the_end_as_one_that_was_n
     monkeypatch.setattr(call, "UNSENT_SECONDS", 0.1)
     with socket.socket() as nobody:
         nobody.bind(("127.0.0.1", 0))
-        with pytest.raises(call.Closed):
+        with pytest.raises(Closed):
             Call(Way(nobody.getsockname()), sides.program, sides.asked).carry()
     said = sides.said()
     assert said.startswith(b"HTTP/1.1 503 ")
