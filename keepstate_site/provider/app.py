@@ -2,7 +2,7 @@
 
 POST /v1/messages, /v1/messages/count_tokens; GET /v1/models; POST /v1/chat/completions, /v1/responses
 POST /v1beta/models/{model}:generateContent and :streamGenerateContent?alt=sse
-GET /fake/bill; POST /fake/script {"acts": [...], "default": {...}}; POST /fake/reset
+GET /fake/bill; POST /fake/script {"acts": [...], "default": {...}}; POST /fake/release; POST /fake/reset
 """
 
 import asyncio
@@ -29,6 +29,7 @@ _CREDENTIALS = ("authorization", "x-api-key", "x-goog-api-key")
 class Provider:
     def __init__(self) -> None:
         self.bill, self.script, self.kept = Bill(), Script(), Kept()
+        self._release = asyncio.Event()
 
     def application(self) -> web.Application:
         app = web.Application(client_max_size=BODY_BYTES)
@@ -42,6 +43,7 @@ class Provider:
                 web.post("/v1beta/models/{model}:{verb}", self._of("gemini")),
                 web.get("/fake/bill", self._told),
                 web.post("/fake/script", self._scripted),
+                web.post("/fake/release", self._released),
                 web.post("/fake/reset", self._reset),
             ]
         )
@@ -65,6 +67,12 @@ class Provider:
         if default is not None:
             self.script.default = Act.of(default)
         self.script.add(acts)
+
+    async def _released(self, _: web.Request) -> web.Response:
+        """All that are held now go on."""
+        held, self._release = self._release, asyncio.Event()
+        held.set()
+        return web.json_response({})
 
     async def _reset(self, _: web.Request) -> web.Response:
         self.bill.lines.clear()
@@ -116,6 +124,8 @@ class Provider:
         self.kept.answered |= {f"msg_fake_{line.number}", f"resp_fake_{line.number}"}
         if act.cut is not None and act.events == 0:
             return await self._break(request, line, act)
+        if act.hold and not stream:
+            await self._release.wait()
         return await self._stream(request, wanted, line, act) if stream else self._whole(wanted, line)
 
     def _whole(self, wanted: Wanted, line: Line) -> web.Response:
@@ -136,6 +146,8 @@ class Provider:
                     await response.write_eof()
                     return response
                 return await self._break(request, line, act)
+            if act.hold and number == act.events:
+                await self._release.wait()
             if act.pace_seconds:
                 await asyncio.sleep(act.pace_seconds)
             try:

@@ -21,6 +21,7 @@ class Cut(StrEnum):
 class Act:
     """One call's fate. `status` other than 200: that error at once. `events`: of a stream, before the cut; 0: before the headers.
 
+    `hold`: after `events` of a stream, or before an answer that is none, it waits until it is released; then it goes on.
     `wait_seconds` before the first byte, `pace_seconds` between events; `words` in the answer, drawn from the request, or what it is to
     `say`; `retry_after` beside an error.
     """
@@ -33,6 +34,7 @@ class Act:
     say: str = ""
     cut: Cut | None = None
     events: int = 0
+    hold: bool = False
 
     @classmethod
     def of(cls, told: Mapping[str, Any]) -> "Act":

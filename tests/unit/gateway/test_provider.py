@@ -117,3 +117,16 @@ def test_a_script_is_taken_whole_or_not_at_all() -> None:
     assert fake.script.take().status == 200
     fake.follow({"acts": [{"status": 529}], "default": {"words": 3}})
     assert [(act.status, act.words) for act in (fake.script.take(), fake.script.take())] == [(529, 12), (200, 3)]
+
+
+def test_an_answer_is_held_where_its_script_says_until_it_is_released() -> None:
+    async def act(session: ClientSession, url: str) -> None:
+        await session.post(url + "/fake/script", json={"acts": [{"hold": True, "events": 3}]})
+        async with session.post(url + PATHS["chat"], data=json.dumps(body("chat"))) as answer:
+            held = [await answer.content.readuntil(b"\n\n") for _ in range(3)]
+            line = (await (await session.get(url + "/fake/bill")).json())["lines"][0]
+            assert (len(held), line["delivered"], line["outcome"]) == (3, 3, "open")
+            await session.post(url + "/fake/release")
+            assert (await answer.content.read()).endswith(b"data: [DONE]\n\n")
+
+    run(act)
