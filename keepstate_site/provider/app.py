@@ -68,16 +68,23 @@ class Provider:
             self.script.default = Act.of(default)
         self.script.add(acts)
 
-    async def _released(self, _: web.Request) -> web.Response:
+    def release(self) -> None:
         """All that are held now go on."""
         held, self._release = self._release, asyncio.Event()
         held.set()
-        return web.json_response({})
 
-    async def _reset(self, _: web.Request) -> web.Response:
+    def forget(self) -> None:
+        """An empty bill, and nothing to do wrong."""
         self.bill.lines.clear()
         self.script.clear()
         self.kept.clear()
+
+    async def _released(self, _: web.Request) -> web.Response:
+        self.release()
+        return web.json_response({})
+
+    async def _reset(self, _: web.Request) -> web.Response:
+        self.forget()
         return web.json_response({})
 
     async def _models(self, _: web.Request) -> web.Response:

@@ -12,6 +12,7 @@ from typing import Any
 from keepstate_site.client import Client, Refused
 from keepstate_site.demo.process import machine_pids
 from keepstate_site.stack.client import running
+from tests.gates.gateway.beside import Beside, provider
 from tests.sabotage.mechanisms import MECHANISMS
 from tests.support.networks import remove_networks
 from tests.support.waiting import until, until_gone
@@ -28,6 +29,8 @@ COUNTER = (
     'while :; do n=$((n+1)); echo "$n $nonce" > /run/status.new; mv /run/status.new /run/status; sleep 0.2; done'
 )
 
+_PROVIDERS = ("KEEPSTATE_ANTHROPIC_URL", "KEEPSTATE_OPENAI_URL", "KEEPSTATE_GEMINI_URL")
+
 
 @dataclass
 class Room:
@@ -35,6 +38,7 @@ class Room:
     root: Path
     crash_file: Path
     programs: Path  # a directory that the workers' PATH begins with; empty at the start
+    provider: Beside  # where its model calls go
     switch: Path | None = None  # names the mechanism that is off, in a stack that has the switch
 
     def start(self, image: str = "tiny", **wanted: Any) -> "Subject":
@@ -45,8 +49,8 @@ class Room:
         return subject
 
     @contextmanager
-    def without(self, mechanism: str) -> Iterator["Room"]:
-        """The mechanism (tests/sabotage) is off; at the end it is on again, and no session is left."""
+    def without(self, mechanism: str, *, keep: bool = False) -> Iterator["Room"]:
+        """The mechanism (tests/sabotage) is off; at the end it is on again, and no session is left, unless they are to be kept."""
         assert self.switch is not None
         assert mechanism in MECHANISMS
         replaced(self.switch, mechanism)
@@ -54,7 +58,8 @@ class Room:
             yield self
         finally:
             replaced(self.switch, "")
-            _delete_all(self)
+            if not keep:
+                _delete_all(self)
 
     def crash_at(self, step: str) -> None:
         """The next worker that reaches the step kills itself there."""
@@ -184,8 +189,8 @@ def room(root: Path, *, switch: Path | None = None, environment: Mapping[str, st
     if switch:
         switch.touch()
         env |= {"DJANGO_SETTINGS_MODULE": "tests.sabotage.settings", "KEEPSTATE_SABOTAGE_FILE": str(switch)}
-    with networks_removed(root), running(root / "var", env=env) as stack:
-        opened = Room(Client(stack.url, stack.token, poll_share=0.25), stack.root, crash_file, programs, switch)
+    with networks_removed(root), provider() as beside, running(root / "var", env=env | dict.fromkeys(_PROVIDERS, beside.url)) as stack:
+        opened = Room(Client(stack.url, stack.token, poll_share=0.25), stack.root, crash_file, programs, beside, switch)
         try:
             yield opened
         finally:

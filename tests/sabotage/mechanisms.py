@@ -68,6 +68,27 @@ def clones_are_left_as_they_were() -> list[Swap]:
     return [(argv, "_devices", with_one_vmgenid), (machine, "give_identity", lambda *_: None)]
 
 
+def nothing_is_replayed() -> list[Swap]:
+    """A resume opens no window: what its machine had asked already, it asks the provider again."""
+    from gateway_app.services import window
+
+    return [(window, "window", lambda *_: [])]
+
+
+def provider_keys_come_back() -> list[Swap]:
+    """A machine's answer bears the provider's key in a header."""
+    from gateway_app.proxy import channel, headers
+
+    shown: list[str] = []
+    told, back = channel.key_header, headers.back
+
+    def told_and_kept(provider: Any, secret: str, bearer: bool) -> tuple[str, str]:
+        shown[:] = [secret]
+        return told(provider, secret, bearer)
+
+    return [(channel, "key_header", told_and_kept), (headers, "back", lambda pairs: [*back(pairs), *(("x-key", one) for one in shown)])]
+
+
 MECHANISMS: Mapping[str, Callable[[], list[Swap]]] = {
     "resume_boots_afresh": resume_boots_afresh,
     "resumes_the_first_checkpoint": resumes_the_first_checkpoint,
@@ -75,4 +96,6 @@ MECHANISMS: Mapping[str, Callable[[], list[Swap]]] = {
     "cached_images_are_believed": cached_images_are_believed,
     "pins_are_not_compared": pins_are_not_compared,
     "clones_are_left_as_they_were": clones_are_left_as_they_were,
+    "nothing_is_replayed": nothing_is_replayed,
+    "provider_keys_come_back": provider_keys_come_back,
 }

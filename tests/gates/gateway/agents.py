@@ -1,0 +1,104 @@
+"""Programs in a guest that call a model as real clients do, and what they had of the answer."""
+
+import json
+from dataclasses import dataclass
+from typing import Any
+
+from keepstate_site.provider import answers
+from keepstate_site.provider.answers import Wanted
+from tests.gates.room import Subject
+from tests.support.waiting import until
+
+DIRECTLY = "http://10.0.2.2"
+#: Tokens of one of the calls, its answer with it: as many as the first machine that was frozen in mid-call had in its conversation.
+TOKENS, WORDS = 31_486, 40
+_SECONDS = 60
+
+#: NAME LENGTH [BASE]. Its keep-alive finds a dead connection within seconds, where real clients take a minute and more. It tells how often
+#: it asked and what it had of each answer, and ends when it has an answer to its end.
+PROGRAM = r"""
+import http.client, json, os, socket, sys, time
+from urllib.parse import urlsplit
+name, length, base = sys.argv[1], int(sys.argv[2]), sys.argv[3] if len(sys.argv) > 3 else os.environ["ANTHROPIC_BASE_URL"]
+said = [{"role": "user", "content": (name + " ").ljust(length, ".")}]
+body = {"model": "fake-model", "max_tokens": 100, "messages": said, "stream": True}
+headers = {"content-type": "application/json", "anthropic-version": "2023-06-01", "x-api-key": os.environ["ANTHROPIC_API_KEY"]}
+for attempt in range(1, 20):
+    with open(name + ".attempts", "w") as told:
+        told.write(str(attempt))
+    try:
+        connection = http.client.HTTPConnection(urlsplit(base).hostname, urlsplit(base).port or 80, timeout=600)
+        connection.connect()
+        for option, value in ((socket.TCP_KEEPIDLE, 1), (socket.TCP_KEEPINTVL, 1), (socket.TCP_KEEPCNT, 2)):
+            connection.sock.setsockopt(socket.IPPROTO_TCP, option, value)
+        connection.sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+        connection.request("POST", "/v1/messages", json.dumps(body), headers)
+        answer, had = connection.getresponse(), b""
+        with open(name + ".had", "wb", buffering=0) as file:
+            while piece := answer.read1(65536):
+                had += piece
+                file.write(piece)
+        if answer.status == 200 and b"message_stop" in had:
+            os.rename(name + ".had", name + ".out")
+            break
+    except (OSError, http.client.HTTPException) as error:
+        print(attempt, repr(error), flush=True)
+    time.sleep(0.5)
+"""
+
+
+def give_program(subject: Subject) -> None:
+    subject.exec(f"cat > /root/agent.py <<'END'\n{PROGRAM}\nEND")
+
+
+def bind_key(subject: Subject, secret: str) -> None:
+    """A key of the provider with that secret, for this session."""
+    client = subject.room.client
+    _, key = client.call("POST", "/api/v2/keys", {"provider": "anthropic", "secret": secret, "alias": f"of {subject.id[:8]}"})
+    _, known = client.call("GET", f"/api/v2/sessions/{subject.id}/bindings")
+    wanted = {"keys": {"anthropic": key["id"]}, "expected_revision": known["revision"]}
+    client.call("POST", f"/api/v2/sessions/{subject.id}/bindings", wanted)
+
+
+@dataclass(frozen=True)
+class Agent:
+    """`base`: where it asks; empty: where the machine's environment says, which is the relay."""
+
+    subject: Subject
+    name: str
+    base: str = ""
+
+    def start(self) -> None:
+        command = f"cd /root && rm -f {self.name}.* && python3 agent.py {self.name} {self.length} {self.base} > {self.name}.log 2>&1"
+        self.subject.exec(f"({command}) </dev/null >/dev/null 2>&1 &")
+        until(lambda: self._size("had") > 0, _SECONDS, f"{self.name} has a part of its answer: {self.said()}")
+
+    @property
+    def length(self) -> int:
+        """Of its conversation, in characters: as long as a call of TOKENS needs it to be, by the fake's own count."""
+        return 4 * (TOKENS - WORDS) - len(self._asked(0)) + 3
+
+    def _asked(self, length: int) -> str:
+        """The request as the fake counts it."""
+        content = (self.name + " ").ljust(length, ".") if length else ""
+        body = {"model": "fake-model", "max_tokens": 100, "messages": [{"role": "user", "content": content}]}
+        return json.dumps(body, sort_keys=True)
+
+    def wanted(self, number: int) -> Wanted:
+        return Wanted("anthropic", "fake-model", self._asked(self.length), WORDS, number, with_usage=False)
+
+    def has_all(self, line: dict[str, Any]) -> None:
+        """Waits for its end; asserts that its answer is that of the line of the provider's bill, byte for byte."""
+        until(lambda: self._size("out") > 0, _SECONDS, f"{self.name} has all of its answer: {self.said()}")
+        whole = b"".join(answers.messages_stream(self.wanted(line["number"]))).decode()
+        got = self.subject.exec(f"cat /root/{self.name}.out")["stdout"]
+        assert got == whole, f"{self.name} has another answer than an uncut run"
+
+    def attempts(self) -> int:
+        return int(self.subject.exec(f"cat /root/{self.name}.attempts")["stdout"])
+
+    def said(self) -> str:
+        return str(self.subject.exec(f"cat /root/{self.name}.log 2>&1")["stdout"])
+
+    def _size(self, what: str) -> int:
+        return int(self.subject.exec(f"stat -c %s /root/{self.name}.{what} 2>/dev/null || echo 0")["stdout"] or 0)
