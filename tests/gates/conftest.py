@@ -9,7 +9,8 @@ from typing import Any
 
 import pytest
 
-from tests.gates.room import Room, room
+from tests.gates.gateway import agents
+from tests.gates.room import Room, Subject, room
 
 SABOTAGED = "sabotaged"
 #: `./keepstate prove` proves the gates in a stack that has no switch. To start one takes ten seconds of processor time, so the whole suite
@@ -83,6 +84,21 @@ def stack_of(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[[str
             return there[kind]
 
         yield of
+
+
+@pytest.fixture(scope="package")
+def caller() -> Callable[[Room], Subject]:
+    """One machine for each stack whose programs call a model. A gate that is done with it saves and stops it."""
+    known: dict[Path, Subject] = {}
+
+    def of(opened: Room) -> Subject:
+        if opened.root not in known:
+            known[opened.root] = agents.machine(opened)
+        elif not known[opened.root].pids():
+            known[opened.root].resume()
+        return known[opened.root]
+
+    return of
 
 
 @pytest.fixture(scope="module")

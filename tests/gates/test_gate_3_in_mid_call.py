@@ -3,33 +3,19 @@ from the record. The provider's bill stays as it was, and what was matched costs
 """
 
 import time
-from collections.abc import Iterator
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 
-from tests.gates.gateway.agents import DIRECTLY, TOKENS, WORDS, Agent, bind_key, give_program
+from tests.gates.gateway.agents import DIRECTLY, TOKENS, WORDS, Agent
 from tests.gates.room import Room, Subject
 from tests.support.waiting import until
 
 pytestmark = [pytest.mark.vm, pytest.mark.timeout(180)]
 
-SECRET = "sk-ant-gate-three-0042"
+Caller = Callable[[Room], Subject]
 HELD_AFTER = 8
-
-
-@pytest.fixture(scope="module")
-def subject(gate_room: Room) -> Iterator[Subject]:
-    started = ready(gate_room)
-    yield started
-    started.delete()
-
-
-def ready(opened: Room) -> Subject:
-    subject = opened.start("debian-python", Memory=256)
-    bind_key(subject, SECRET)
-    give_program(subject)
-    return subject
 
 
 def freeze(subject: Subject, agents: list[Agent]) -> tuple[str, dict[str, Any]]:
@@ -58,7 +44,7 @@ def calls(subject: Subject) -> list[dict[str, Any]]:
 
 
 def meter(subject: Subject) -> dict[str, Any]:
-    found: dict[str, Any] = subject.room.client.get(f"/api/v2/sessions/{subject.id}/meter")
+    found: dict[str, Any] = subject.room.client.get(f"/api/sessions/{subject.id}/meter")
     return found
 
 
@@ -97,14 +83,17 @@ def prove_in_mid_call(subject: Subject) -> dict[str, Any]:
 @pytest.mark.gate(
     "3", "Agents frozen in mid-call and resumed, twice: the call goes on or its retry is served from the record; nothing is billed again"
 )
-def test_agents_frozen_in_mid_call(subject: Subject, evidence: dict[str, Any]) -> None:
+def test_agents_frozen_in_mid_call(gate_room: Room, caller: Caller, evidence: dict[str, Any]) -> None:
+    subject = caller(gate_room)
     evidence |= prove_in_mid_call(subject)
+    subject.save(stop=True)
 
 
-def test_gate_3_fails_when_nothing_is_replayed(sabotaged_room: Room) -> None:
-    with sabotaged_room.without("nothing_is_replayed") as sabotaged:
-        subject = ready(sabotaged)
+def test_gate_3_fails_when_nothing_is_replayed(sabotaged_room: Room, caller: Caller) -> None:
+    subject = caller(sabotaged_room)
+    with sabotaged_room.without("nothing_is_replayed", keep=True):
         agents = [Agent(subject, "direct", DIRECTLY)]
         saved, bill = freeze(subject, agents)
         with pytest.raises(AssertionError, match=r"another answer|paid for twice"):
             wake(subject, saved, agents, bill)
+    subject.save(stop=True)

@@ -6,12 +6,13 @@ from typing import Any
 
 from keepstate_site.provider import answers
 from keepstate_site.provider.answers import Wanted
-from tests.gates.room import Subject
+from tests.gates.room import Room, Subject
 from tests.support.waiting import until
 
 DIRECTLY = "http://10.0.2.2"
 #: Tokens of one of the calls, its answer with it: as many as the first machine that was frozen in mid-call had in its conversation.
 TOKENS, WORDS = 31_486, 40
+SECRET = "sk-ant-gate-three-0042"
 _SECONDS = 60
 
 #: NAME LENGTH [BASE]. Its keep-alive finds a dead connection within seconds, where real clients take a minute and more. It tells how often
@@ -47,8 +48,12 @@ for attempt in range(1, 20):
 """
 
 
-def give_program(subject: Subject) -> None:
+def machine(opened: Room) -> Subject:
+    """One whose programs can call a model, through the relay and past it."""
+    subject = Subject(opened, opened.client.do("POST", "/api/sessions", {"Image": "debian-python", "Memory": 256})["id"])
     subject.exec(f"cat > /root/agent.py <<'END'\n{PROGRAM}\nEND")
+    bind_key(subject, SECRET)
+    return subject
 
 
 def bind_key(subject: Subject, secret: str) -> None:
