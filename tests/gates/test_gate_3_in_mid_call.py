@@ -28,6 +28,7 @@ def freeze(subject: Subject, agents: list[Agent]) -> tuple[str, dict[str, Any]]:
     for agent in agents:
         provider.act(hold=True, events=HELD_AFTER, words=WORDS)
         agent.start()
+        agent.has_begun()
     assert [line["delivered"] for line in provider.bill["lines"]] == [HELD_AFTER] * len(agents), "each is in the middle of its answer"
     saved = subject.save()["checkpoint_id"]
     subject.kill()

@@ -24,22 +24,23 @@ def prove_key_is_nowhere(subject: Subject) -> dict[str, Any]:
         room.provider.forget()
         agent = Agent(subject, "planted")
         agent.start()
-        agent.has_all(room.provider.bill["lines"][0])
-        assert room.provider.bill["lines"][0]["key_last4"] == key[-4:], "the call was made with the key"
+        agent.has_ended()
+        assert [line["key_last4"] for line in room.provider.bill["lines"]] == [key[-4:]], "the call was made with the key"
         credential = subject.exec('printf %s "$ANTHROPIC_API_KEY"')["stdout"]
         assert credential.startswith("ks-guest-")
-        saved = subject.save()
+        save = subject.ask("checkpoint", {"Stop": False})
+        assert subject.ended(save)["state"] == "succeeded"
         (pid,) = subject.pids()
         words = [key, credential]
         memory_bytes, memory = search.in_memory(pid, words)
         stored = search.in_stored_objects(room.root, words)
-        told = broker.hits([*words, saved["checkpoint_id"], subject.id])
+        told = broker.hits([*words, save])
     file_bytes, files = search.in_files(search.directories(room.root), words)
     processes, shown = search.in_environments(room.root, words)
     assert memory[credential], "the search finds in the machine's memory what is there"
     assert stored["hits"][credential], "the search finds in stored objects what is there"
     assert files[credential], "the search finds in the host's files what is there"
-    assert told[subject.id], "the search finds in the broker's messages what is there"
+    assert any(line.startswith("[[") for line in told[save]), "the search finds in the broker's messages what is there"
     assert processes > 5, "the stack's processes were searched"
     assert any("/log" in path for path in map(str, room.root.rglob("*.log"))), "there are logs"
     found = {"memory": memory[key], "stored": stored["hits"][key], "broker": told[key], "files": files[key], "environments": shown[key]}

@@ -48,7 +48,7 @@ def main() -> None:
         read += len(plain)
         for word in words:
             if word.encode() in plain:
-                hits[word].append(id_)
+                hits[word] = [*dict.fromkeys([*hits[word], id_])]
     sys.stdout.write(json.dumps({"objects": len(objects), "bytes": read, "hits": hits}))
 
 

@@ -1,21 +1,24 @@
 """Words looked for everywhere that a stack keeps or shows anything: a machine's memory, files, stored objects, environments, the broker."""
 
+import base64
 import json
 import os
+import re
 import subprocess
 import sys
 import threading
+import uuid
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Self
 
 import redis
 
-from keepstate_site.stack import services
-from keepstate_site.stack.paths import PROJECT
+from keepstate_site.stack import home
+from keepstate_site.stack.paths import PROJECT, prepare
 
 _PIECE = 16 << 20
+_BASE64 = re.compile(r"[A-Za-z0-9+/]{24,}={0,2}")
 
 Hits = dict[str, list[str]]
 
@@ -73,22 +76,22 @@ def in_environments(root: Path, words: Sequence[str]) -> tuple[int, Hits]:
 def in_stored_objects(root: Path, words: Sequence[str]) -> dict[str, Any]:
     """Once they are opened (tests.gates.gateway.opened)."""
     argv = [sys.executable, "-m", "tests.gates.gateway.opened", *words]
-    environment = services.find(root).environment()
+    own = {"KEEPSTATE_VAR": str(root), "DATABASE_URL": _home(root).database_url, "CHECKPOINT_STORE_URL": (root / "store").as_uri()}
+    environment = {**os.environ, **own, "DJANGO_SETTINGS_MODULE": "keepstate_site.settings"}
     done = subprocess.run(argv, cwd=PROJECT, env=environment, capture_output=True, text=True, check=True, timeout=120)
     found: dict[str, Any] = json.loads(done.stdout)
     return found
 
 
-@dataclass
 class Broker:
     """All that is said to the stack's Redis from here on, messages of tasks among it, and all that it keeps."""
 
-    url: str
-    said: list[str] = field(default_factory=list)
-    _ended: threading.Event = field(default_factory=threading.Event)
+    def __init__(self, url: str) -> None:
+        self.url, self.said = url, list[str]()
+        self._end = uuid.uuid4().hex
 
     def __enter__(self) -> Self:
-        self._client = redis.Redis.from_url(self.url, socket_timeout=0.2)
+        self._client = redis.Redis.from_url(self.url)
         self._monitor = self._client.monitor()
         self._monitor.__enter__()
         self._thread = threading.Thread(target=self._listen, daemon=True)
@@ -96,38 +99,43 @@ class Broker:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._ended.set()
+        with redis.Redis.from_url(self.url) as client:
+            client.echo(self._end)
         self._thread.join(10)
-        self._monitor.__exit__(None, None, None)
         self._client.close()
 
     def _listen(self) -> None:
-        while not self._ended.is_set():
-            try:
-                self.said.append(str(self._monitor.next_command()["command"]))
-            except redis.TimeoutError:
-                continue
+        for told in self._monitor.listen():
+            if self._end in told["command"]:
+                return
+            self.said += [told["command"], *_decoded(told["command"])]
 
     def hits(self, words: Sequence[str]) -> Hits:
         with redis.Redis.from_url(self.url) as client:
             kept = [(str(key), client.dump(key) or b"") for key in client.scan_iter()]
-        return {
-            word: [
-                *(line[:60] for line in self.said if word in line),
-                *(key for key, value in kept if word in key or word.encode() in value),
-            ]
-            for word in words
-        }
+        said = {word: [line[:60] for line in self.said if word in line] for word in words}
+        return {word: [*said[word], *(key for key, value in kept if word in key or word.encode() in value)] for word in words}
+
+
+def _decoded(command: str) -> list[str]:
+    """A task's message has its arguments in base 64."""
+    found = (match.group() for match in _BASE64.finditer(command))
+    return [base64.b64decode(word).decode("latin-1") for word in found if len(word) % 4 == 0]
 
 
 def broker(root: Path) -> Broker:
-    return Broker(services.find(root).environment()["REDIS_URL"])
+    return Broker(_home(root).redis_url)
 
 
 def directories(root: Path) -> list[Path]:
     """All that a stack keeps: its root, and its database and broker where they lie elsewhere. Images of guests are older than any key."""
-    home = services.find(root).home
-    return [root] if home is None or home.data.is_relative_to(root) else [root, home.data]
+    data = _home(root).data
+    return [root] if data.is_relative_to(root) else [root, data]
+
+
+def _home(root: Path) -> home.Home:
+    """Of the stack's own database and broker, whatever this process's environment names."""
+    return home.locate(prepare(root), home.service_user())
 
 
 def _none(words: Sequence[str]) -> Hits:
