@@ -12,7 +12,7 @@ from tests.gates.gateway.agents import DIRECTLY, TOKENS, WORDS, Agent
 from tests.gates.room import Room, Subject
 from tests.support.waiting import until
 
-pytestmark = [pytest.mark.vm, pytest.mark.timeout(180)]
+pytestmark = [pytest.mark.vm, pytest.mark.timeout(300)]
 
 Caller = Callable[[Room], Subject]
 HELD_AFTER = 8

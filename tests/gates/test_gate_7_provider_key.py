@@ -12,7 +12,7 @@ from tests.gates.gateway import search
 from tests.gates.gateway.agents import Agent, bind_key
 from tests.gates.room import Room, Subject
 
-pytestmark = [pytest.mark.vm, pytest.mark.timeout(180)]
+pytestmark = [pytest.mark.vm, pytest.mark.timeout(300)]
 
 Caller = Callable[[Room], Subject]
 
