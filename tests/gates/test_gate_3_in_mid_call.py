@@ -2,6 +2,7 @@
 from the record. The provider's bill stays as it was, and what was matched costs nothing.
 """
 
+import os
 import time
 from collections.abc import Callable
 from typing import Any
@@ -16,6 +17,8 @@ pytestmark = [pytest.mark.vm, pytest.mark.timeout(300)]
 
 Caller = Callable[[Room], Subject]
 HELD_AFTER = 8
+#: Of one save. `./keepstate prove` resumes it twice; the whole suite is content with once.
+RESUMES = int(os.environ.get("KEEPSTATE_RESUMES", "1"))
 
 
 def freeze(subject: Subject, agents: list[Agent]) -> tuple[str, dict[str, Any]]:
@@ -63,26 +66,27 @@ def prove_in_mid_call(subject: Subject) -> dict[str, Any]:
     before = meter(subject)
     relayed, direct = agents = [Agent(subject, "relayed"), Agent(subject, "direct", DIRECTLY)]
     saved, bill = freeze(subject, agents)
-    first = wake(subject, saved, agents, bill)
+    seconds = [wake(subject, saved, agents, bill)]
     assert (relayed.attempts(), direct.attempts()) == (1, 2), "through the relay nobody asks again, without it the client does"
-    subject.kill()
-    again = wake(subject, saved, agents, bill)  # the same save, once more
+    for _ in range(RESUMES - 1):
+        subject.kill()
+        seconds.append(wake(subject, saved, agents, bill))
     after = meter(subject)
     assert after["billed_calls"] - before["billed_calls"] == bill["calls"] == len(agents)
     replayed = after["replayed_tokens"] - before["replayed_tokens"]
-    assert replayed == 2 * TOKENS, "the retry's tokens, of either resume, are shown and cost nothing"
+    assert replayed == RESUMES * TOKENS, "the retry's tokens, of each resume, are shown and cost nothing"
     return {
         "provider_calls": bill["calls"],
         "tokens_of_each_call": TOKENS,
         "tokens_not_bought_again": replayed,
         "attempts_through_the_relay": 1,
         "attempts_without_it": 2,
-        "seconds_from_resume_to_whole_answers": [first, again],
+        "seconds_from_resume_to_whole_answers": seconds,
     }
 
 
 @pytest.mark.gate(
-    "3", "Agents frozen in mid-call and resumed, twice: the call goes on or its retry is served from the record; nothing is billed again"
+    "3", "Agents frozen in mid-call and resumed: the call goes on or its retry is served from the record; nothing is billed again"
 )
 def test_agents_frozen_in_mid_call(gate_room: Room, caller: Caller, evidence: dict[str, Any]) -> None:
     subject = caller(gate_room)

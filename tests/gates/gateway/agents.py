@@ -9,7 +9,6 @@ from gateway_app.streams.kinds import KINDS
 from keepstate_site.provider import answers
 from keepstate_site.provider.answers import Wanted
 from tests.gates.room import Room, Subject
-from tests.support.waiting import until
 
 DIRECTLY = "http://10.0.2.2"
 #: Tokens of one of the calls, its answer with it: as many as the first machine that was frozen in mid-call had in its conversation.
@@ -82,7 +81,7 @@ class Agent:
 
     def has_begun(self) -> None:
         """Waits until it has a part of its answer, which the provider holds."""
-        until(lambda: self._size("had") > 0, _SECONDS, f"{self.name} has a part of its answer")
+        self._comes("had")
 
     @property
     def length(self) -> int:
@@ -98,18 +97,23 @@ class Agent:
     def wanted(self, number: int) -> Wanted:
         return Wanted("anthropic", "fake-model", self._asked(self.length), WORDS, number, with_usage=False)
 
-    def has_ended(self) -> None:
-        until(lambda: self._size("out") > 0, _SECONDS, f"{self.name} has an answer to its end")
+    def has_ended(self) -> bytes:
+        """Waits until it has an answer to its end: that."""
+        return self._comes("out")
 
     def has_all(self, line: dict[str, Any]) -> None:
         """Waits for its end; asserts that its answer is that of the line of the provider's bill, byte for byte but for keep-alives."""
-        self.has_ended()
         whole = b"".join(answers.messages_stream(self.wanted(line["number"])))
-        got = self.subject.exec(f"cat /root/{self.name}.out")["stdout"].encode()
+        got = self.has_ended()
         assert got.replace(_PING, b"") == whole.replace(_PING, b""), f"{self.name} has another answer than an uncut run"
 
     def attempts(self) -> int:
         return int(self.subject.exec(f"cat /root/{self.name}.attempts")["stdout"])
 
-    def _size(self, what: str) -> int:
-        return int(self.subject.exec(f"stat -c %s /root/{self.name}.{what} 2>/dev/null || echo 0")["stdout"] or 0)
+    def _comes(self, what: str) -> bytes:
+        """The file, once it has something in it. It is waited for in the guest, where a look costs least."""
+        file = f"/root/{self.name}.{what}"
+        wait = f"n=0; until [ -s {file} ] || [ $n -ge {4 * _SECONDS} ]; do n=$((n+1)); sleep 0.25; done; cat {file}"
+        done = self.subject.room.client.exec(self.subject.id, wait, 2 * _SECONDS)
+        assert done["stdout"], f"{self.name} had nothing for its {what} in {_SECONDS} s: {done['stderr']}"
+        return str(done["stdout"]).encode()
