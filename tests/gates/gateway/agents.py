@@ -76,8 +76,8 @@ class Agent:
     base: str = ""
 
     def start(self) -> None:
-        command = f"cd /root && rm -f {self.name}.* && python3 agent.py {self.name} {self.length} {self.base} > {self.name}.log 2>&1"
-        self.subject.exec(f"({command}) </dev/null >/dev/null 2>&1 &")
+        command = f"python3 agent.py {self.name} {self.length} {self.base} > {self.name}.log 2>&1"
+        self.subject.exec(f"cd /root && rm -f {self.name}.*; ({command}) </dev/null >/dev/null 2>&1 &")
 
     def has_begun(self) -> None:
         """Waits until it has a part of its answer, which the provider holds."""
