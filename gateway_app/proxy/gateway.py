@@ -56,6 +56,9 @@ BEAT_SECONDS = 5.0
 DATABASE_SILENT = (OperationalError, PoolTimeout, DjangoOperationalError, InterfaceError)
 #: The end of a call that another process reads is looked for so often.
 ELSEWHERE_SECONDS = 0.2
+#: Of one machine's requests so many bytes are held until they are answered; one that is small is not asked about.
+MACHINE_BYTES = 256 * 1024 * 1024
+_SMALL_BYTES = 16 * 1024
 
 
 class Gateway:
@@ -175,6 +178,7 @@ class Gateway:
             return found
         if standing.over:
             raise refusals.over_budget(standing.over)
+        self._require_room(who, asked)
         asked.delivery.opening = asyncio.create_task(self._begin(who, asked, standing, sealer))
         pump = await asyncio.shield(asked.delivery.opening)
         status, pairs = await asyncio.shield(pump.head)
@@ -308,6 +312,13 @@ class Gateway:
             raise
         self._spawn(self._run(pump), f"pump {call.id}")  # from here on nobody who waits for the answer can stop it from being read
         return pump
+
+    def _require_room(self, who: Channel, asked: Asked) -> None:
+        """One machine cannot take the memory that others' calls need, whether it waits for its answers or leaves."""
+        if len(asked.body) > _SMALL_BYTES:
+            held = sum(len(pump.sending.body) for pump in self.pumps.values() if pump.channel.session_id == who.session_id)
+            if held + len(asked.body) > MACHINE_BYTES:
+                raise refusals.busy(MACHINE_BYTES)
 
     def _sending(self, asked: Asked, provider: Provider, body: bytes, secret: str) -> Sending:
         """OpenAI tells usage of a chat's stream only to who asks for it; the gateway always asks, and keeps the chunk to itself."""

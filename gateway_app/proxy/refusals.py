@@ -97,6 +97,16 @@ def too_large(most: int) -> Refusal:
     return Refusal(413, "ks_too_large", f"A request has at most {most} bytes. Nothing was sent.")
 
 
+def busy(most: int) -> Refusal:
+    return Refusal(
+        503,
+        "ks_busy",
+        f"The machine's requests that wait for their answers have {most} bytes together; no more are held at once. Nothing was sent.",
+        retry=True,
+        retry_after=5,
+    )
+
+
 def slow(seconds: float) -> Refusal:
     return Refusal(408, "ks_too_slow", f"Nothing of the body came for {seconds:.0f} seconds. Nothing was sent.", retry=True)
 

@@ -1,5 +1,6 @@
 """A machine that asks oddly: refused or passed on in bounds, nothing is guessed, and its connection can be used again."""
 
+import asyncio
 import gzip
 import json
 import zlib
@@ -11,11 +12,11 @@ from asgiref.sync import sync_to_async
 
 from gateway_app.models import Call, CallPiece
 from gateway_app.proxy import body as bodies
-from gateway_app.proxy import channel
+from gateway_app.proxy import channel, gateway
 from gateway_app.services import steer
 from gateway_app.states import CallState, Section
 from sessions_app.services import steps
-from tests.integration.gateway.house import BODY, SECRET, STREAM, House, run
+from tests.integration.gateway.house import BODY, SECRET, STREAM, House, run, until
 from tests.integration.gateway.odd import http, odd, raw
 from tests.support.fleet import Tenant
 from tests.unit.gateway import answers
@@ -247,6 +248,8 @@ def test_the_largest_request_passes_and_is_recorded_in_pieces_and_no_file_is_mad
 
     for name in ("TemporaryFile", "NamedTemporaryFile", "SpooledTemporaryFile", "mkstemp"):
         monkeypatch.setattr(tempfile, name, spooled)
+    assert bodies.BODY_BYTES == 64 * MIB
+    monkeypatch.setattr(bodies, "BODY_BYTES", 8 * MIB)
     start = json.dumps({**BODY, "system": ""}).encode()[:-2]
     data = start + b"x" * (bodies.BODY_BYTES - len(start) - 2) + b'"}'
 
@@ -259,9 +262,26 @@ def test_the_largest_request_passes_and_is_recorded_in_pieces_and_no_file_is_mad
     run(owner.account, act)
 
 
+def test_one_machine_does_not_fill_the_memory_of_all_with_requests_that_wait(owner: Tenant, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(gateway, "MACHINE_BYTES", 100_000)
+    large = {**BODY, "system": "x" * 70_000}
+
+    async def act(at: House) -> None:
+        at.act(wait_seconds=0.5)
+        first = asyncio.create_task(at.ask(large))
+        await until(at.reading)
+        refused = await at.ask(large)
+        assert (refused.status, refused.json["error"]["code"], refused.headers["x-should-retry"]) == (503, "ks_busy", "true")
+        assert (await at.ask()).status == 200
+        assert ((await first).status, at.bill["calls"]) == (200, 2)
+        assert (await at.ask(large)).status == 200
+
+    run(owner.account, act)
+
+
 def _first_and_last() -> tuple[bytes, bytes]:
     call = Call.objects.get()
     pieces = CallPiece.objects.filter(call=call, section=Section.REQUEST).order_by("number")
-    assert pieces.count() == 64
-    first, last = (steps.unseal.call(call.account_id, bytes(pieces[place].sealed)) for place in (0, 63))
+    assert pieces.count() == 8
+    first, last = (steps.unseal.call(call.account_id, bytes(pieces[place].sealed)) for place in (0, 7))
     return first[:100], last[-100:]

@@ -24,7 +24,7 @@ STREAMS = {
     "gemini": answers.GENERATE_STREAM,
 }
 every = pytest.mark.parametrize("kind", list(KINDS))
-quick = settings(max_examples=25, deadline=None)
+quick = settings(max_examples=15, deadline=None)
 
 #: Words that the readers look for, and what no sound answer has in their places.
 _NAMES = [
