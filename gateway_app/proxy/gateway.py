@@ -17,6 +17,7 @@ from dataclasses import replace
 from typing import Any
 
 import aiohttp
+import psycopg
 from aiohttp import web
 from django.db import InterfaceError
 from django.db import OperationalError as DjangoOperationalError
@@ -53,7 +54,7 @@ log = logging.getLogger(__name__)
 #: A process tells so often that it still reads its open calls.
 BEAT_SECONDS = 5.0
 #: What the two ways to the database raise where it does not answer.
-DATABASE_SILENT = (OperationalError, PoolTimeout, DjangoOperationalError, InterfaceError)
+DATABASE_SILENT = (OperationalError, PoolTimeout, psycopg.InterfaceError, DjangoOperationalError, InterfaceError)
 #: The end of a call that another process reads is looked for so often.
 ELSEWHERE_SECONDS = 0.2
 #: Of one machine's requests so many bytes are held until they are answered; one that is small is not asked about.

@@ -13,8 +13,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from psycopg import OperationalError
-from psycopg_pool import PoolTimeout
+import psycopg
 
 from gateway_app.proxy.channel import Channel
 from gateway_app.proxy.gateway import Gateway
@@ -117,7 +116,7 @@ class Doorkeeper:
             return
         try:
             known = await channels(self._gateway.database, [(doors.place.session_id, doors.place.epoch) for doors in asked])
-        except (OperationalError, PoolTimeout):
+        except psycopg.Error:
             if not self._database_silent:
                 log.warning("the database does not answer: new machines wait, and calls are told to come again")
             self._database_silent = True

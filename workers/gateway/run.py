@@ -16,10 +16,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import psycopg
 from django.db import Error as DatabaseError
 from django.db import close_old_connections
-from psycopg import OperationalError
-from psycopg_pool import PoolTimeout
 
 from gateway_app.egress.proxy import Egress
 from gateway_app.egress.server import Door, egress, listen
@@ -148,7 +147,7 @@ async def _telling(one: Gateway, keeper: Doorkeeper, host_id: str) -> None:
     while True:
         try:
             took = await tell(one, host_id, keeper.count, took)
-        except (OperationalError, PoolTimeout):
+        except psycopg.Error:
             took = None
             log.warning("the database does not answer: what the gateway would tell of itself is not told")
         await asyncio.sleep(BEAT_SECONDS if took is not None else RETRY_SECONDS)
