@@ -58,6 +58,8 @@ def _rows(form: str, facts: dict[str, Any]) -> list[Row]:
     besides = {who: rate for who, rate in rates.items() if who != "gateway"}
     rows.append(rate_row(f"{form}: 32 at once", "/s", [one["rate"] for one in ours], least=least, **besides))
     rows.append(row(f"{form}: 32 at once, a call", "ms", [took for one in ours for took in one["took"]]))
+    spent = {who: round(quantile([one["processor"] for one in bursts], 0.5), 3) for who, bursts in facts["bursts"].items()}
+    rows.append(row(f"{form}: the process's own time, a call", "ms", [one["processor"] for one in ours], at="p50", **spent))
     rows.append(row(f"{form}: 32 at once, p99 of a burst", "ms", [quantile(one["took"], 0.99) for one in ours]))
     rows.append(row(f"{form}: replayed", "ms", facts["replayed"], budget=BUDGETS["again"]))
     if "continued" in facts:

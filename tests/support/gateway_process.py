@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 PROJECT = Path(__file__).resolve().parents[2]
-READY_SECONDS = 60.0
+READY_SECONDS = 120.0
 _DRAIN_SECONDS = 5.0
 
 
@@ -51,10 +51,14 @@ def gateway_of(account: str, session: str, provider: str, log: Path) -> Iterator
 def running(
     argv: Sequence[str], url: str, log: Path, ready: str, environment: Mapping[str, str], pass_fds: Sequence[int] = ()
 ) -> Iterator[Running]:
-    """A program that serves, once it answers on the path `ready`. RuntimeError, with what it said, if it does not."""
+    """A program that serves, once it answers on the path `ready`. RuntimeError, with what it said, if it does not.
+
+    What is empty in `environment` is not set.
+    """
+    given = {name: value for name, value in {**os.environ, **environment}.items() if value}
     with log.open("ab") as output:
         process = subprocess.Popen(
-            list(argv), cwd=PROJECT, env={**os.environ, **environment}, pass_fds=tuple(pass_fds), stdin=subprocess.DEVNULL, stdout=output,
+            list(argv), cwd=PROJECT, env=given, pass_fds=tuple(pass_fds), stdin=subprocess.DEVNULL, stdout=output,
             stderr=subprocess.STDOUT,
         )  # fmt: skip
     try:
