@@ -26,6 +26,8 @@ _http.addFilter(Wordless())
 CONNECT_SECONDS = 10.0
 SILENCE_SECONDS = 900.0
 _KEPT_ALIVE = 128
+#: One machine has so many connections at a time.
+MACHINE_CONNECTIONS = 512
 #: A door that is closed waits so long at most for its handlers to notice.
 CLOSE_SECONDS = 5.0
 _NO_LIMIT = 0.0
@@ -61,18 +63,20 @@ class Listener:
     """One machine's door."""
 
     runner: web.AppRunner
+    listening: asyncio.Server
 
     async def shut(self) -> None:
         """No connection is taken any more; those that there are stay."""
-        for site in list(self.runner.sites):
-            await site.stop()
+        self.listening.close()
 
     async def drain(self) -> None:
         """What is being answered is answered to its end, however long that takes."""
+        self.listening.close()
         await self.runner.cleanup()
 
     async def close(self) -> None:
         """What is being answered breaks, by a reset."""
+        self.listening.close()
         for connection in self.runner.server.connections if self.runner.server else ():
             if connection.transport is not None:
                 abort(connection.transport)
@@ -82,13 +86,22 @@ class Listener:
             log.warning("a machine's door did not close in order")
 
 
+class Full(asyncio.Protocol):
+    """A connection of a machine that has too many."""
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        assert isinstance(transport, asyncio.WriteTransport)
+        abort(transport)
+
+
 Who = Callable[[], Awaitable[Channel | None]]
 
 
 async def listen(one: Gateway, who: Channel | Who, listening: socket.socket) -> Listener:
     """Serve the channel on a socket that listens already. Whoever comes through it is that machine.
 
-    `who` may be asked at each request: while it answers None nobody knows yet whose machine that is, and it is told to ask again.
+    `who` may be asked at each request: while it answers None nobody knows yet whose machine that is, and it is told to ask again. A machine
+    that has too many connections is refused more of them by a reset.
     """
 
     async def handle(request: web.Request) -> web.StreamResponse:
@@ -106,5 +119,10 @@ async def listen(one: Gateway, who: Channel | Who, listening: socket.socket) -> 
         shutdown_timeout=_NO_LIMIT,
     )
     await runner.setup()
-    await web.SockSite(runner, listening).start()
-    return Listener(runner)
+    taken = runner.server
+    assert taken is not None
+
+    def protocol() -> asyncio.BaseProtocol:
+        return taken() if len(taken.connections) < MACHINE_CONNECTIONS else Full()
+
+    return Listener(runner, await asyncio.get_running_loop().create_server(protocol, sock=listening))

@@ -15,7 +15,7 @@ class Tail:
         self.data = bytearray()
         self.released = 0
         self._ended = self._cut = False
-        self._changed = asyncio.Event()
+        self._waiting = set[asyncio.Future[bool]]()
 
     def add(self, piece: bytes, *, release: bool) -> None:
         """With `release` all that has come may be read, else nothing more than before."""
@@ -37,11 +37,24 @@ class Tail:
     async def over(self) -> None:
         """Returns when nothing more comes."""
         while not (self._ended or self._cut):
-            await self._changed.wait()
+            await self._change(None)
+
+    async def _change(self, seconds: float | None) -> bool:
+        """Whether something changed within so many seconds. A future and a timer, for this is waited for once for every few bytes."""
+        loop = asyncio.get_running_loop()
+        change = loop.create_future()
+        timer = None if seconds is None else loop.call_later(seconds, _settle, change, False)
+        self._waiting.add(change)
+        try:
+            return bool(await change)
+        finally:
+            self._waiting.discard(change)
+            if timer is not None:
+                timer.cancel()
 
     def _wake(self) -> None:
-        changed, self._changed = self._changed, asyncio.Event()
-        changed.set()
+        for change in self._waiting:
+            _settle(change, True)
 
     async def read(self, start: int, most: int = 65536, *, quiet: float | None = None) -> AsyncIterator[bytes]:
         """From the offset on, as it is released. `quiet`: after so many seconds in which nothing was, an empty piece.
@@ -57,11 +70,13 @@ class Tail:
                 raise Cut
             if self._ended:
                 return
-            try:
-                async with asyncio.timeout(quiet):
-                    await self._changed.wait()
-            except TimeoutError:
+            if not await self._change(quiet):
                 yield b""
+
+
+def _settle(change: "asyncio.Future[bool]", value: bool) -> None:
+    if not change.done():
+        change.set_result(value)
 
 
 async def cut_off() -> AsyncIterator[bytes]:

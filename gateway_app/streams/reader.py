@@ -1,7 +1,6 @@
 """What every provider's reader does: look at a stream as it passes, or at a whole JSON answer, without changing a byte of it."""
 
 import json
-from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, Protocol
@@ -100,8 +99,8 @@ def named(value: Any) -> str:
     return value[:100] if isinstance(value, str) and value.isprintable() else ""
 
 
-def mapping(value: Any) -> Mapping[str, Any]:
-    return value if isinstance(value, Mapping) else {}
+def mapping(value: Any) -> dict[str, Any]:
+    return value if isinstance(value, dict) else {}
 
 
 def listed(value: Any) -> list[Any]:

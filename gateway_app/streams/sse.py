@@ -4,7 +4,7 @@ The raw bytes of the events, in order, and the tail are the stream again, byte f
 """
 
 import re
-from dataclasses import dataclass
+from typing import NamedTuple
 
 #: A provider's event is far smaller; a stream that goes on for so long without an end of an event is none.
 MOST_EVENT_BYTES = 16 * 1024 * 1024
@@ -16,8 +16,7 @@ class EventTooLarge(Exception):
     """The stream has no end of an event within the bound: it is not a stream of events."""
 
 
-@dataclass(frozen=True)
-class Event:
+class Event(NamedTuple):
     """`type` is empty where no `event:` line gave one; `data` are its `data:` lines, joined; `raw` is all of it, comments too.
 
     A block of comments alone, a keep-alive, is an event without data.
@@ -45,6 +44,21 @@ class Splitter:
 
     def feed(self, data: bytes) -> list[Event]:
         """Raises EventTooLarge."""
+        if self._raw or self._first_line or self._after_cr or b"\r" in data or b"\n\n\n" in data or data[:1] == b"\n":
+            return self._feed_lines(data)
+        *whole, rest = data.split(b"\n\n")
+        found = [self._event(block) for block in whole]
+        return found + self._feed_lines(rest) if rest else found
+
+    def _event(self, block: bytes) -> Event:
+        """Of lines that are whole, with an LF between them: as providers send them, at half the cost of what takes anything."""
+        for line in block.split(b"\n"):
+            self._take(line)
+        event = Event(self._type, "\n".join(self._data), block + b"\n\n")
+        self._type, self._data = "", []
+        return event
+
+    def _feed_lines(self, data: bytes) -> list[Event]:
         found: list[Event] = []
         position = 0
         if self._after_cr and data[:1] == b"\n":

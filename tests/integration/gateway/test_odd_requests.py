@@ -5,14 +5,17 @@ import gzip
 import json
 import zlib
 from collections.abc import Awaitable, Callable
+from functools import partial
 from typing import Any
+from urllib.parse import urlsplit
 
+import aiohttp
 import pytest
 from asgiref.sync import sync_to_async
 
 from gateway_app.models import Call, CallPiece
 from gateway_app.proxy import body as bodies
-from gateway_app.proxy import channel, gateway
+from gateway_app.proxy import channel, gateway, server
 from gateway_app.services import steer
 from gateway_app.states import CallState, Section
 from sessions_app.services import steps
@@ -34,6 +37,33 @@ def head(at: House, *lines: str, path: str = "/v1/messages") -> bytes:
 @sync_to_async
 def states() -> list[str]:
     return list(Call.objects.order_by("started").values_list("state", flat=True))
+
+
+def test_a_machine_has_so_many_connections_and_one_that_it_closes_makes_room(owner: Tenant, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(server, "MACHINE_CONNECTIONS", 2)
+
+    async def act(at: House) -> None:
+        address = urlsplit(at.url)
+        open_ones = [await asyncio.open_connection(address.hostname, address.port) for _ in range(2)]
+        for reader, writer in open_ones:
+            writer.write(b"HEAD / HTTP/1.1\r\nHost: x\r\n\r\n")
+            assert (await reader.readline()).startswith(b"HTTP/1.1 200")
+        reader, _ = await asyncio.open_connection(address.hostname, address.port)
+        with pytest.raises(ConnectionResetError):
+            await reader.read()
+        open_ones[0][1].close()
+        await until(partial(_answers, at))
+        open_ones[1][1].close()
+
+    run(owner.account, act)
+
+
+async def _answers(at: House) -> bool:
+    try:
+        async with aiohttp.ClientSession() as client, client.head(at.url) as answer:
+            return answer.status == 200
+    except aiohttp.ClientError:
+        return False
 
 
 HALF = {**BODY, "system": "half \ud83d", "model": "m\x00"}
