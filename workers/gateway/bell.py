@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-SOCKET_NAME = "gateway.sock"
+from workers.machine.network.doorbell import SOCKET_NAME
 
 
 @contextmanager
