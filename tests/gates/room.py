@@ -50,16 +50,17 @@ class Room:
 
     @contextmanager
     def without(self, mechanism: str, *, keep: bool = False) -> Iterator["Room"]:
-        """The mechanism (tests/sabotage) is off; at the end it is on again, and no session is left, unless they are to be kept."""
+        """The mechanism (tests/sabotage) is off; at the end it is on, and no session that came meanwhile is left, unless to be kept."""
         assert self.switch is not None
         assert mechanism in MECHANISMS
+        before = _sessions(self)
         replaced(self.switch, mechanism)
         try:
             yield self
         finally:
             replaced(self.switch, "")
             if not keep:
-                _delete_all(self)
+                _delete(self, _sessions(self) - before)
 
     def crash_at(self, step: str) -> None:
         """The next worker that reaches the step kills itself there."""
@@ -194,7 +195,7 @@ def room(root: Path, *, switch: Path | None = None, environment: Mapping[str, st
         try:
             yield opened
         finally:
-            _delete_all(opened)
+            _delete(opened, _sessions(opened))
 
 
 @contextmanager
@@ -212,13 +213,17 @@ def replaced(file: Path, text: str) -> None:
     os.replace(new, file)
 
 
-def _delete_all(opened: Room) -> None:
+def _sessions(opened: Room) -> set[str]:
+    return {row["id"] for row in opened.client.get("/api/v2/sessions?source=fleet&limit=200")["items"]}
+
+
+def _delete(opened: Room, sessions: set[str]) -> None:
     """A stack that stops leaves its machines running, as it should; a test's must go."""
-    for row in opened.client.get("/api/v2/sessions?source=fleet&limit=200")["items"]:
+    for session in sessions:
         try:
-            Subject(opened, row["id"]).delete()
+            Subject(opened, session).delete()
         except (Refused, TimeoutError):
-            for pid in machine_pids(opened.root, row["id"]):
+            for pid in machine_pids(opened.root, session):
                 _kill(pid)
 
 

@@ -9,6 +9,7 @@ from tests.gates.forks import COMMON, MINE, Forked, fork, mapped_images, prove_i
 from tests.gates.room import Room
 
 pytestmark = [pytest.mark.vm, pytest.mark.timeout(400)]
+ATTEMPTS = 3
 CHILDREN = int(os.environ.get("KEEPSTATE_CHILDREN", "2"))
 
 
@@ -69,10 +70,20 @@ def test_branches_share_their_past_and_nothing_after_it(gate_room: Room, evidenc
         child.delete()
 
 
+def seen_to_draw_alike(sabotaged: Room) -> Forked:
+    """Clones of which the gate says so. A kernel that reseeds itself between the save and the first draw hides the fault: not each time."""
+    for _ in range(ATTEMPTS):
+        forked = fork(sabotaged, "tiny", 2, pause=0.02)
+        try:
+            prove_randomness(forked, {})
+        except AssertionError as found:
+            assert "draw the same numbers" in str(found)  # noqa: PT017  whether it is raised at all is what is asked
+            return forked
+    pytest.fail("the gate does not see clones that are left as they were")
+
+
 def test_gate_5_fails_when_clones_are_left_as_they_were(sabotaged_room: Room) -> None:
     with sabotaged_room.without("clones_are_left_as_they_were") as sabotaged:
-        forked = fork(sabotaged, "tiny", 2, pause=0.02)  # a kernel that reseeds by the clock between save and draw hides the fault
-        with pytest.raises(AssertionError, match="draw the same numbers"):
-            prove_randomness(forked, {})
+        forked = seen_to_draw_alike(sabotaged)
         with pytest.raises(AssertionError, match="bears the name"):
             prove_identity(forked, {})
