@@ -102,7 +102,8 @@ def test_a_pin_that_no_host_has_is_recorded_and_only_the_resume_is_refused(
     here = pin.record(saved.pin.architecture, {**saved.pin.facts, "hypervisor": "another build"})
     session = take(other, file)
     operation = world.ask_resume(session)
-    monkeypatch.setattr("workers.operations.waking.pin_here", lambda architecture: here)
+    for room in ("workers.operations.waking", "workers.host.pins"):
+        monkeypatch.setattr(f"{room}.pin_here", lambda architecture: here)
     assert "hypervisor" in str(error_of(operation)["message"])
     session.refresh_from_db()
     assert session.runtime_state == "parked"
