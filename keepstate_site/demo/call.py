@@ -1,6 +1,7 @@
 """The demo's second part: a program in the machine streams a long answer; the machine is saved in the middle of it, killed, and resumed.
 
-The provider is the fake one that comes with KeepState: it keeps a bill of its own, which is what the claims are held against.
+The provider says the second half while there is no machine. It is the fake one that comes with KeepState, and keeps a bill of its own,
+which is what the claims are held against.
 """
 
 import json
@@ -13,8 +14,7 @@ from keepstate_site.demo.scene import Demo, kill, save
 from keepstate_site.demo.work import resume
 from keepstate_site.provider.client import FakeProvider
 
-WORDS, PACE_SECONDS = 100, 0.04
-MIDDLE_BYTES = 3000
+WORDS, HELD_AFTER = 100, 50  # events
 WAIT_SECONDS = 60
 ANSWER, DONE = "/root/answer.sse", "/root/answer.done"
 _STREAMED = {"model": "fake-model", "max_tokens": 4000, "stream": True, "messages": [{"role": "user", "content": "Tell it at length."}]}
@@ -42,12 +42,14 @@ def calls(demo: Demo, provider: FakeProvider) -> None:
     """Prerequisites: the session runs and its agent works."""
     uncut = _text(_direct(provider, _STREAMED))
     provider.reset()
-    provider.script(default={"words": WORDS, "pace_seconds": PACE_SECONDS})
+    provider.script(acts=[{"words": WORDS, "hold": True, "events": HELD_AFTER}])
     _give_key(demo)
     _start_streaming(demo)
     save(demo, len(demo.report.saves) + 1)
     first = _ask(demo)
     kill(demo)
+    provider.release()
+    demo.report.step("the provider says the second half of the answer, to a machine that is dead")
     resume(demo, len(demo.report.resumes) + 1, None)
     _check_stream(demo, uncut)
     _check_retry(demo, provider, first)
@@ -67,11 +69,11 @@ def _start_streaming(demo: Demo) -> None:
     command = ["/bin/sh", "-c", 'python3 -c "$0" >/root/answer.log 2>&1 </dev/null &', program]
     demo.client.do("POST", f"/api/sessions/{demo.session}/exec", {"Argv": command, "Timeout": 20})
     begun = time.monotonic()
-    while _streamed_bytes(demo) < MIDDLE_BYTES:
+    while _events(demo) < HELD_AFTER:
         if time.monotonic() - begun > WAIT_SECONDS:
             raise ClaimFailed(f"a program streams an answer: {demo.client.exec(demo.session, 'cat /root/answer.log')['stdout']}")
         time.sleep(0.1)
-    demo.report.step("a program in the machine is in the middle of a long answer", time.monotonic() - begun)
+    demo.report.step(f"a program in the machine has {HELD_AFTER} events of a long answer, and waits for more", time.monotonic() - begun)
 
 
 def _check_stream(demo: Demo, uncut: str) -> None:
@@ -111,8 +113,8 @@ def _ask(demo: Demo) -> dict[str, Any]:
     return told
 
 
-def _streamed_bytes(demo: Demo) -> int:
-    return int(demo.client.exec(demo.session, f"wc -c <{ANSWER} 2>/dev/null || echo 0")["stdout"])
+def _events(demo: Demo) -> int:
+    return int(demo.client.exec(demo.session, f"cat {ANSWER} 2>/dev/null | grep -c ^event:")["stdout"])
 
 
 def _direct(provider: FakeProvider, body: dict[str, Any]) -> str:

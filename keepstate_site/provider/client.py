@@ -21,6 +21,10 @@ class FakeProvider:
         """`acts` of the next calls, `default` of all others. Raises HTTPError for what is no act."""
         self._asked("/fake/script", told)
 
+    def release(self) -> None:
+        """Whoever is held goes on."""
+        self._asked("/fake/release", {})
+
     def reset(self) -> None:
         """An empty bill, no script."""
         self._asked("/fake/reset", {})
