@@ -193,17 +193,17 @@ def _behind(data: bytes) -> bytes:
     return gzip.compress(b"{}") + data
 
 
-@pytest.mark.parametrize(
-    ("packed", "status"),
-    [
-        (gzip.compress(b"{}")[:-4], 400),
-        (b"no gzip", 400),
-        (_behind(gzip.compress(b"{}")), 400),
-        (_behind(b"x" * 100_000), 400),
-        (gzip.compress(b" " * (4 * MIB)), 413),
-        (gzip.compress(json.dumps(BODY).encode() + b" " * 300_000), 200),
-    ],
-)
+ODD_PACKINGS: dict[str, tuple[bytes, int]] = {
+    "without its end": (gzip.compress(b"{}")[:-4], 400),
+    "no gzip": (b"no gzip", 400),
+    "another behind it": (_behind(gzip.compress(b"{}")), 400),
+    "something behind it": (_behind(b"x" * 100_000), 400),
+    "too large": (gzip.compress(b" " * (4 * MIB)), 413),
+    "in bounds": (gzip.compress(json.dumps(BODY).encode() + b" " * 300_000), 200),
+}
+
+
+@pytest.mark.parametrize(("packed", "status"), ODD_PACKINGS.values(), ids=ODD_PACKINGS)  # their bytes hold the time at which they are made
 def test_a_packed_body_is_whole_and_in_its_bounds_or_refused_and_the_connection_goes_on(
     owner: Tenant, packed: bytes, status: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
