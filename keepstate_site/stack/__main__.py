@@ -12,7 +12,7 @@ from keepstate_site.stack.paths import PROJECT, default_root
 #: Without arguments the whole suite runs on four processes: on two cores, for many tests wait for a machine. The tests of a file stay
 #: together, and so do gates that share a stack, which come first (tests/conftest.py): ordered by their number they would come last, and
 #: one process would wait.
-WHOLE_SUITE = ["-n", "4", "--dist", "loadfile", "--no-loadscope-reorder"]
+WHOLE_SUITE = ["-n", "4", "--dist", "loadfile", "--no-loadscope-reorder", "-m", "not long"]
 
 
 def main(argv: list[str]) -> int:

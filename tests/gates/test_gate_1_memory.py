@@ -39,6 +39,7 @@ def test_a_nonce_stays_and_a_counter_goes_on_across_kill_minus_nine(gate_room: R
     subject.delete()
 
 
+@pytest.mark.long
 @pytest.mark.gate("1", "A 48 MiB heap equals an independent simulation of it after kill -9 and resume")
 def test_a_heap_equals_its_independent_simulation_after_kill_minus_nine(gate_room: Room, evidence: dict[str, Any]) -> None:
     subject = Subject(gate_room, gate_room.client.do("POST", "/api/sessions", {"Image": "debian-python", "Memory": 512})["id"])

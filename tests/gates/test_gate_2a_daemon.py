@@ -62,6 +62,7 @@ def test_a_machine_outlives_its_workers_and_is_adopted(gate_room: Room, subject:
     evidence |= {"worker_processes_killed": killed, "hypervisor_pid_same": True}
 
 
+@pytest.mark.long
 def test_gate_2a_fails_when_the_newest_save_is_not_what_resumes(sabotaged_room: Room) -> None:
     with sabotaged_room.without("resumes_the_first_checkpoint") as sabotaged:
         subject = sabotaged.start()

@@ -71,6 +71,7 @@ def test_a_worker_killed_during_a_resume_loses_nothing(gate_room: Room, subject:
     evidence |= {"step": step, "attempts": operation["attempt"]}
 
 
+@pytest.mark.long
 def test_gate_2b_fails_when_nobody_takes_up_lost_work(sabotaged_room: Room) -> None:
     with sabotaged_room.without("nobody_takes_up_lost_work"):
         subject = sabotaged_room.start()

@@ -89,6 +89,7 @@ def test_an_agent_finishes_its_task_although_its_machine_and_the_daemon_were_kil
     subject.delete()
 
 
+@pytest.mark.long
 def test_gate_4_fails_when_a_resume_boots_afresh(sabotaged_room: Room) -> None:
     with sabotaged_room.without("resume_boots_afresh"):
         subject = sabotaged_room.start()

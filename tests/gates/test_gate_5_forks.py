@@ -82,6 +82,7 @@ def seen_to_draw_alike(sabotaged: Room) -> Forked:
     pytest.fail("the gate does not see clones that are left as they were")
 
 
+@pytest.mark.long
 def test_gate_5_fails_when_clones_are_left_as_they_were(sabotaged_room: Room) -> None:
     with sabotaged_room.without("clones_are_left_as_they_were") as sabotaged:
         forked = seen_to_draw_alike(sabotaged)

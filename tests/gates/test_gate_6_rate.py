@@ -11,7 +11,7 @@ import pytest
 from tests.bench.wilson import wilson
 from tests.gates.room import Room
 
-pytestmark = [pytest.mark.vm, pytest.mark.timeout(400)]
+pytestmark = [pytest.mark.vm, pytest.mark.long, pytest.mark.timeout(400)]
 CYCLES = int(os.environ.get("KEEPSTATE_REPEATS", "1"))
 
 
