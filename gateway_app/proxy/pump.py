@@ -179,6 +179,8 @@ class Pump:
 
 
 def _tells_only_usage(event: Event) -> bool:
+    if '"prompt_tokens"' not in event.data:
+        return False  # most are a word of the answer: they are not parsed twice
     told = parsed(event)
     return told is not None and told.get("choices") == [] and isinstance(told.get("usage"), dict)
 

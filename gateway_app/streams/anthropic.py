@@ -3,7 +3,7 @@
 import json
 from typing import Any
 
-from gateway_app.streams.reader import End, Pieces, Seen, added, listed, mapping, named, parsed, text
+from gateway_app.streams.reader import TEXT, End, Pieces, Seen, added, listed, mapping, named, parsed, text
 from gateway_app.streams.sse import Event
 from gateway_app.usage import Tokens, count
 
@@ -103,7 +103,7 @@ class MessagesReader:
         if kind in _DELTAS:
             field, of = _DELTAS[kind]
             before = block.get(field)
-            block[field] = added(before if isinstance(before, str | Pieces) else "", text(delta.get(of)))
+            block[field] = added(before if isinstance(before, TEXT) else "", text(delta.get(of)))
         elif kind == "input_json_delta":
             self._json[index].append(text(delta.get("partial_json")))
         elif kind == "citations_delta":

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from gateway_app.streams.reader import End, Pieces, Seen, added, listed, mapping, named, parsed, whole
+from gateway_app.streams.reader import TEXT, End, Seen, added, listed, mapping, named, parsed, whole
 from gateway_app.streams.sse import Event
 from gateway_app.usage import Tokens, count, less
 
@@ -103,7 +103,7 @@ def merge(into: dict[str, Any], delta: Any, depth: int = _DEPTH) -> None:
         before = into.get(name)
         if value is None:
             into.setdefault(name, None)
-        elif isinstance(value, str) and isinstance(before, str | Pieces) and name not in _NAMES:
+        elif isinstance(value, str) and isinstance(before, TEXT) and name not in _NAMES:
             into[name] = added(before, value)
         elif depth and isinstance(value, dict) and isinstance(before, dict):
             merge(before, value, depth - 1)
