@@ -65,7 +65,8 @@ def test_a_relay_killed_in_the_middle_of_a_stream(owner: Tenant, evidence: dict[
 
 
 async def prove_gateway_killed(scene: Scene) -> dict[str, Any]:
-    """All of the answer is recorded, and its end not handed over."""
+    """All of the answer is recorded, and its end not handed over; the program has a part of it, since it comes slowly."""
+    scene.at.act(pace_seconds=0.05)
     async with relay(scene.at, silence=5) as through:
         through.line.url = scene.dying("end_committed")
         asking = asyncio.create_task(asked(scene.at, through.url))
