@@ -98,3 +98,22 @@ def connect(runtime: Path, name: str, timeout_seconds: float) -> socket.socket:
     finally:
         os.close(directory)
     return sock
+
+
+def bind(directory: Path, name: str, kind: socket.SocketKind) -> socket.socket:
+    """A unix socket in the directory for processes of this user alone, in the place of whatever is there; the path as `connect`'s.
+
+    Prerequisite: a lock says that nobody else serves there. Raises OSError.
+    """
+    (directory / name).unlink(missing_ok=True)
+    held = os.open(directory, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
+    sock = socket.socket(socket.AF_UNIX, kind)
+    try:
+        sock.bind(f"/proc/self/fd/{held}/{name}")
+        (directory / name).chmod(0o600)
+    except BaseException:
+        sock.close()
+        raise
+    finally:
+        os.close(held)
+    return sock

@@ -20,7 +20,7 @@ from workers.host.drivers import driver
 from workers.host.identity import host_directory, runtime_directory
 from workers.machine.driver import Machine, MachineError
 from workers.machine.script import RunsScripts
-from workers.relay.address import LOCK_NAME, SOCKET_NAME, bind
+from workers.relay.address import LOCK_NAME, SOCKET_NAME, listen
 from workers.relay.terminals import TERMINAL, TerminalDesk
 from workers.relay.verbs import VERBS
 from workers.wire import messages
@@ -77,7 +77,7 @@ class Relay:
         self._terminals.close()
 
     def _accept(self) -> None:
-        with bind(self._directory) as listener:
+        with listen(self._directory) as listener:
             self._listener = listener
             log.info("relay serves", extra={"socket": str(self._directory / SOCKET_NAME)})
             while not self._closed.is_set():
