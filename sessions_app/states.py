@@ -147,6 +147,13 @@ class Standing(StrEnum):
     UNAVAILABLE = "unavailable"
 
 
+class ResumedBy(StrEnum):
+    """Who asked for a resume in the owner's stead: in the operation's parameters, under `by`."""
+
+    HOST_LOST = "host_lost"  # its host is gone, and it goes on elsewhere from its last checkpoint
+    MOVED = "moved"  # an operator moves it: it was saved and stopped on another host a moment ago
+
+
 class ResumeMode(StrEnum):
     """How a machine's memory comes back where its image has yet to be made."""
 

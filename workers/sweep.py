@@ -14,7 +14,7 @@ from sessions_app.models import Operation, Session
 from sessions_app.services import dispatch, lease
 from sessions_app.services import session as sessions
 from sessions_app.states import OperationKind, OperationState, SessionState
-from workers.host.compatibility import FRESH
+from workers.host import liveness
 from workers.models import Host, HostPin
 
 log = logging.getLogger(__name__)
@@ -59,7 +59,7 @@ def _heard_queues() -> list[str]:
     """The queues that somebody reads. A doorbell in another would lie in the broker for ever, and the work that waits for a lost host would
     fill each batch; both are rung as soon as the host is back.
     """
-    alive = Host.objects.filter(heartbeat_at__gt=Now() - FRESH).values_list("id", flat=True)
+    alive = liveness.alive().values_list("id", flat=True)
     pins = HostPin.objects.filter(host__in=alive).values_list("pin_id", flat=True)
     return [
         dispatch.CONTROL_QUEUE,
@@ -83,5 +83,5 @@ def _give_up(operation: Operation) -> None:
 
 
 def ring_hosts() -> None:
-    for host_id in Host.objects.filter(heartbeat_at__gt=Now() - FORGET).values_list("id", flat=True):
+    for host_id in Host.objects.filter(heartbeat_at__gt=Now() - FORGET, retired_at=None).values_list("id", flat=True):
         dispatch.ring_host(host_id)

@@ -4,6 +4,7 @@ from celery import shared_task
 
 from sessions_app.services.dispatch import (
     ACCOUNTS,
+    FLEET,
     HOUSEKEEPING,
     LIFECYCLE,
     OBSERVE_HOST,
@@ -39,6 +40,14 @@ def sweep() -> None:
     from workers import turns
 
     turns.take("sweep", sweeping.run)
+
+
+@shared_task(name=FLEET)
+def fleet() -> None:
+    from workers import turns
+    from workers.fleet import turn
+
+    turns.take("fleet", turn.take)
 
 
 @shared_task(name=LIFECYCLE)

@@ -7,15 +7,13 @@ import structlog
 from django.conf import settings
 from django.core.cache import caches
 from django.db import connection
-from django.db.models.functions import Now
 from django.http import HttpRequest, JsonResponse
 from django.views.decorators.http import require_safe
 
 from checkpoints_app.services import storage
 from gateway_app.services import process
 from keepstate_site.observe import sweeps
-from workers.host.compatibility import FRESH
-from workers.models import Host
+from workers.host import liveness
 
 log = structlog.get_logger("keepstate.health")
 REDIS_SECONDS = 2
@@ -57,12 +55,12 @@ def _ask_broker() -> None:
 
 
 def _ask_workers() -> None:
-    if not Host.objects.filter(heartbeat_at__gt=Now() - FRESH).exists():
+    if not liveness.alive().exists():
         raise LookupError("no host is alive")
 
 
 def _ask_gateway() -> None:
-    hosts = set(Host.objects.filter(heartbeat_at__gt=Now() - FRESH).values_list("id", flat=True))
+    hosts = set(liveness.alive().values_list("id", flat=True))
     missing = sorted(hosts - process.serving_hosts())
     if missing or not hosts:
         raise LookupError(f"no gateway serves the machines of {', '.join(missing) or 'any host'}")

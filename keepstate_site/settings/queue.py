@@ -56,6 +56,11 @@ def settings(redis_url: str, sweep_seconds: int) -> dict[str, Any]:
                 "schedule": float(sweep_seconds),
                 "options": {"queue": CONTROL, "expires": sweep_seconds},  # a missed sweep is dropped, never piled up
             },
+            "fleet": {
+                "task": "workers.fleet",
+                "schedule": float(sweep_seconds),
+                "options": {"queue": CONTROL, "expires": sweep_seconds},
+            },
             "lifecycle": {
                 "task": "workers.lifecycle",
                 "schedule": float(sweep_seconds),

@@ -21,6 +21,10 @@ class Operation(models.Model):
     state = models.CharField(max_length=24, choices=[(s.value, s.value) for s in OperationState], default=OperationState.QUEUED)
     parameters = models.JSONField(default=dict)
     queue = models.CharField(max_length=100)
+    # The host that is to do it, and the memory that is kept free there for its machines until it has ended (services/placement.py).
+    host_id = models.CharField(max_length=64, blank=True, db_default="", default="")
+    reserved_bytes = models.PositiveBigIntegerField(default=0, db_default=0)
+    waits_for = models.CharField(max_length=40, blank=True, db_default="", default="")  # why it has no host yet
 
     idempotency_key = models.CharField(max_length=100, null=True, blank=True)  # noqa: DJ001  unique, and most have none
     method = models.CharField(max_length=8, blank=True)
@@ -56,6 +60,12 @@ class Operation(models.Model):
             models.Index(fields=["due_at"], name="operation_due", condition=models.Q(state=OperationState.QUEUED)),
             models.Index(fields=["lease_expires_at"], name="operation_leased", condition=models.Q(state=OperationState.RUNNING)),
             models.Index(fields=["session", "-accepted_at"], name="operation_of_session"),
+            models.Index(
+                fields=["host_id"], name="operation_on_host", condition=models.Q(state__in=sorted(OPERATION_ACTIVE)) & ~models.Q(host_id="")
+            ),
+            models.Index(
+                fields=["accepted_at"], name="operation_waits", condition=models.Q(state=OperationState.QUEUED) & ~models.Q(waits_for="")
+            ),
             models.Index(fields=["-accepted_at", "-id"], name="operation_newest"),
             models.Index(fields=["kind", "-accepted_at"], name="operation_of_kind"),
             models.Index(fields=["state", "-accepted_at"], name="operation_in_state"),

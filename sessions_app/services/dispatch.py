@@ -20,6 +20,7 @@ log = logging.getLogger(__name__)
 RUN_OPERATION = "workers.run_operation"
 OBSERVE_HOST = "workers.observe_host"
 SWEEP = "workers.sweep"
+FLEET = "workers.fleet"
 LIFECYCLE = "workers.lifecycle"
 ACCOUNTS = "workers.accounts"
 STORE_UPKEEP = "workers.store_upkeep"

@@ -8,8 +8,9 @@ from django.db import transaction
 
 from sessions_app.errors import Invalid, NoCheckpoint
 from sessions_app.models import Operation, Session
-from sessions_app.services import bounds, dispatch, event, operation, record, steering, steps
+from sessions_app.services import bounds, event, operation, placement, record, steering, steps
 from sessions_app.services.operation import Asked
+from sessions_app.services.placement import Placement
 from sessions_app.services.steps import SavedPoint, Steer
 from sessions_app.states import OperationKind, SessionState
 
@@ -44,14 +45,10 @@ def ask(
         raise NoCheckpoint(
             "The session does not run and has no saved checkpoint to fork. Nothing was created.", next_action="Start another session."
         )
-    queue = dispatch.host_queue(session.host_id)
-    if wanted:
-        placed = steps.place_resume.call(session=session, checkpoint_id=wanted, copies=children)
-        queue = queue if running else placed
     return operation.accept(
         session=session,
         kind=OperationKind.FORK,
-        queue=queue,
+        place=lambda: _placement(session, wanted, children),
         asked=asked,
         parameters={
             "children": children,
@@ -62,6 +59,12 @@ def ask(
             **({"steers": sealed} if sealed else {}),
         },
     )
+
+
+def _placement(session: Session, checkpoint_id: str, children: int) -> Placement:
+    """A running session's host does it, and its children are placed once they are made; there must be room for them now, all the same."""
+    placed = steps.place_resume.call(session=session, checkpoint_id=checkpoint_id, copies=children) if checkpoint_id else None
+    return placed if placed and session.runtime_state != SessionState.RUNNING else placement.on(session.host_id)
 
 
 def child_id(operation_id: str, number: int) -> str:

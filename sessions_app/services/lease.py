@@ -16,6 +16,7 @@ from sessions_app.errors import ServiceError
 from sessions_app.models import Operation
 from sessions_app.services import record
 from sessions_app.services.outcome import unfinished
+from sessions_app.services.placement import Placement
 from sessions_app.states import OperationKind, OperationState
 
 
@@ -93,15 +94,17 @@ def report(lease: Lease, **progress: Any) -> None:
         raise LeaseLost(lease.operation_id)
 
 
-def hand_on(lease: Lease, queue: str) -> Operation:
-    """Give the operation up for another worker to go on with, at once and with attempts of its own: the token is void from here on.
+def hand_on(lease: Lease, placement: Placement) -> Operation:
+    """Give the operation up for another worker to go on with, at once and with attempts of its own: the token is void from here on, and so
+    is the room that it had reserved.
 
     Prerequisite: inside the transaction of what has been done so far. The caller rings.
     """
     operation = require(lease)
-    operation.queue, operation.lease_token, operation.lease_owner = queue, None, ""
+    operation.queue, operation.host_id, operation.reserved_bytes = placement.queue, placement.host_id, placement.reserved_bytes
+    operation.lease_token, operation.lease_owner = None, ""
     operation.max_attempts = operation.attempt + ATTEMPTS_HANDED_ON
-    operation.save(update_fields=["queue", "lease_token", "lease_owner", "max_attempts"])
+    operation.save(update_fields=["queue", "host_id", "reserved_bytes", "lease_token", "lease_owner", "max_attempts"])
     Operation.objects.filter(id=operation.id).update(lease_expires_at=Now())
     return operation
 

@@ -9,7 +9,7 @@ from django.db.models import DateTimeField, DurationField, Expression, Expressio
 from django.db.models.functions import Now
 
 from sessions_app.models import IdlePolicy, Operation, SavePolicy, Session
-from sessions_app.services import dispatch, operation
+from sessions_app.services import operation, placement
 from sessions_app.services.operation import Asked
 from sessions_app.states import OperationKind, SessionState
 
@@ -50,7 +50,7 @@ def ask_save(session: Session, *, stop: bool, reason: str, by: str = POLICY) -> 
     return operation.accept(
         session=session,
         kind=OperationKind.CHECKPOINT,
-        queue=dispatch.host_queue(session.host_id),
+        place=lambda: placement.on(session.host_id),
         asked=Asked(),
         parameters={"stop": stop, "reason": reason, "by": by},
     )

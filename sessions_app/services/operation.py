@@ -13,6 +13,7 @@ from sessions_app.errors import Conflict, NotFound, ServiceError, WrongState
 from sessions_app.models import Account, Operation, RecordedRequest, Session
 from sessions_app.services import account as accounts
 from sessions_app.services import dispatch, quota
+from sessions_app.services.placement import Place
 from sessions_app.states import ALLOWED_FROM, EXCLUSIVE_KINDS, OPERATION_ACTIVE, OperationKind, SessionState
 
 #: What an idempotency key may be: visible ASCII, no blanks.
@@ -100,7 +101,7 @@ def accept(
     *,
     session: Session,
     kind: OperationKind,
-    queue: str,
+    place: Place,
     asked: Asked,
     parameters: dict[str, Any] | None = None,
     max_attempts: int = 3,
@@ -109,8 +110,8 @@ def accept(
     """Write the row and ring, in one transaction with whatever the caller writes. `admitted`: an operation that was accepted before has its
     place in the account's quotas.
 
-    Prerequisite: the session was locked or made in the caller's transaction. Raises WrongState, Conflict or QuotaExceeded; then nothing was
-    written.
+    Prerequisite: the session was locked or made in the caller's transaction. Raises WrongState, Conflict, QuotaExceeded, and what
+    `place` raises; then nothing was written.
     """
     if kind not in accounts.WHILE_CLOSING:
         accounts.require_open(session.account_id)
@@ -119,6 +120,7 @@ def accept(
         raise busy(session, kind)
     if not admitted:
         quota.admit(session, kind, parameters or {})
+    placement = place()
     try:
         with transaction.atomic():
             operation = Operation.objects.create(
@@ -126,7 +128,10 @@ def accept(
                 session=session,
                 kind=kind,
                 parameters=parameters or {},
-                queue=queue,
+                queue=placement.queue,
+                host_id=placement.host_id,
+                reserved_bytes=placement.reserved_bytes,
+                waits_for=placement.waits_for,
                 max_attempts=max_attempts,
                 idempotency_key=asked.idempotency_key,
                 method=asked.method,

@@ -34,12 +34,11 @@ def provision(session: Session, *, expected_revision: int, budget_tokens: int | 
     operation.require_state(session, OperationKind.BOOT)
     if not operation.waits_for_machine(session):
         raise operation.busy(session, OperationKind.BOOT)
-    queue = sessions.place(session)
     revision.advance(session, expected_revision)
     if budget_tokens is not None:
         Session.objects.filter(id=session.id).update(budget_tokens=budget_tokens)
         session.refresh_from_db(fields=["budget_tokens"])
-    return operation.accept(session=session, kind=OperationKind.BOOT, queue=queue, asked=asked)
+    return operation.accept(session=session, kind=OperationKind.BOOT, place=lambda: sessions.place(session), asked=asked)
 
 
 @transaction.atomic

@@ -7,8 +7,9 @@ from django.db import transaction
 
 from sessions_app.errors import Conflict, Invalid, ServiceError
 from sessions_app.models import Operation, Session
-from sessions_app.services import bounds, dispatch, operation, restore_scope, revision, steps
+from sessions_app.services import bounds, operation, placement, restore_scope, revision, steps
 from sessions_app.services.operation import Asked
+from sessions_app.services.placement import Placement
 from sessions_app.states import OperationKind, SessionState
 
 SCOPE = "whole_session"
@@ -46,16 +47,16 @@ def ask(session: Session, wanted: Wanted, asked: Asked) -> Operation:
     return operation.accept(
         session=session,
         kind=OperationKind.RESTORE,
-        queue=_queue(session, point.id),
+        place=lambda: _placement(session, point.id),
         asked=asked,
         parameters={**parameters, "accepted": scope.digest if scope.items else None},
     )
 
 
-def _queue(session: Session, checkpoint_id: str) -> str:
+def _placement(session: Session, checkpoint_id: str) -> Placement:
     """A running machine is ended by its own host, which then resumes the checkpoint."""
     if session.runtime_state == SessionState.RUNNING:
-        return dispatch.host_queue(session.host_id)
+        return placement.on(session.host_id)
     try:
         return steps.place_resume.call(session=session, checkpoint_id=checkpoint_id)
     except ServiceError as error:

@@ -12,8 +12,22 @@ from sessions_app.errors import Conflict, NoCheckpoint, NotFound, WrongState
 from sessions_app.ids import RECORD_PREFIX
 from sessions_app.models import Account, Operation, Session
 from sessions_app.services import account as accounts
-from sessions_app.services import activity, awake, bounds, dispatch, event, lifecycle, operation, quota, record, roll_up, steps, workspace
+from sessions_app.services import (
+    activity,
+    awake,
+    bounds,
+    event,
+    lifecycle,
+    operation,
+    placement,
+    quota,
+    record,
+    roll_up,
+    steps,
+    workspace,
+)
 from sessions_app.services.operation import Asked
+from sessions_app.services.placement import Placement
 from sessions_app.states import SESSION_TRANSITIONS, OperationKind, SessionState
 
 
@@ -32,10 +46,9 @@ class Wanted:
 def create(account: Account, wanted: Wanted, asked: Asked) -> Operation:
     """A session row and its boot operation in one commit. Raises Invalid, FleetUnavailable, or as `begin`: then nothing was written."""
     session = draft(account, wanted)
-    queue = place(session)
     with transaction.atomic():
         begin(session, wanted.workspace_id)
-        return operation.accept(session=session, kind=OperationKind.BOOT, queue=queue, asked=asked)
+        return operation.accept(session=session, kind=OperationKind.BOOT, place=lambda: place(session), asked=asked)
 
 
 def draft(account: Account, wanted: Wanted) -> Session:
@@ -59,8 +72,8 @@ def draft(account: Account, wanted: Wanted) -> Session:
     )
 
 
-def place(session: Session) -> str:
-    """The queue of hosts that can boot it. Raises FleetUnavailable: nothing was reserved."""
+def place(session: Session) -> Placement:
+    """Where it boots. Prerequisite: inside the transaction that accepts the boot. Raises FleetUnavailable: nothing was reserved."""
     return steps.place_boot.call(architecture=session.architecture, image_digest=session.image_digest, memory_bytes=session.memory_bytes)
 
 
@@ -102,9 +115,9 @@ def checkpoint(session: Session, *, stop: bool, reason: str, asked: Asked) -> Op
     bounds.require_reason(reason)
     session = operation.lock(session)
     operation.require_state(session, OperationKind.CHECKPOINT)
-    queue = dispatch.host_queue(session.host_id)
+    parameters = {"stop": stop, "reason": reason}
     return operation.accept(
-        session=session, kind=OperationKind.CHECKPOINT, queue=queue, asked=asked, parameters={"stop": stop, "reason": reason}
+        session=session, kind=OperationKind.CHECKPOINT, place=lambda: placement.on(session.host_id), asked=asked, parameters=parameters
     )
 
 
@@ -115,15 +128,39 @@ def resume(session: Session, *, checkpoint_id: str | None, asked: Asked, mode: s
     operation.require_state(session, OperationKind.RESUME)
     wanted = checkpoint_id or session.head_checkpoint_id
     if not wanted:
-        raise NoCheckpoint(
-            "The session has no saved checkpoint to resume from. Nothing was started.", next_action="Delete it with force=1."
-        )
-    if session.runtime_state == SessionState.RUNNING:
-        queue = dispatch.host_queue(session.host_id)  # only that host can see whether the machine lives
-    else:
-        queue = steps.place_resume.call(session=session, checkpoint_id=wanted)
+        raise _no_checkpoint()
     parameters = {"checkpoint_id": wanted, **({"mode": str(mode)} if mode else {})}
-    return operation.accept(session=session, kind=OperationKind.RESUME, queue=queue, asked=asked, parameters=parameters)
+    return operation.accept(
+        session=session, kind=OperationKind.RESUME, place=lambda: _place_resume(session, wanted), asked=asked, parameters=parameters
+    )
+
+
+def _no_checkpoint() -> NoCheckpoint:
+    return NoCheckpoint("The session has no saved checkpoint to resume from. Nothing was started.", next_action="Delete it with force=1.")
+
+
+def _place_resume(session: Session, checkpoint_id: str) -> Placement:
+    if session.runtime_state == SessionState.RUNNING:
+        return placement.on(session.host_id)  # only that host can see whether the machine lives
+    return steps.place_resume.call(session=session, checkpoint_id=checkpoint_id)
+
+
+def resume_unasked(session: Session, *, by: str, host_id: str = "") -> Operation:
+    """A resume of the head checkpoint in the owner's stead; `by` says why (states.ResumedBy). `host_id`: there and nowhere else.
+
+    Prerequisite: the session is locked, and no exclusive operation of it is active. It has its place in the account's quotas already, for
+    its machine ran until now. Raises NoCheckpoint, WrongState, Conflict, and as `steps.place_resume`; then nothing was written.
+    """
+    if not session.head_checkpoint_id:
+        raise _no_checkpoint()
+    return operation.accept(
+        session=session,
+        kind=OperationKind.RESUME,
+        place=lambda: steps.place_resume.call(session=session, checkpoint_id=session.head_checkpoint_id, host_id=host_id),
+        asked=Asked(),
+        parameters={"checkpoint_id": session.head_checkpoint_id, "by": by},
+        admitted=True,
+    )
 
 
 @transaction.atomic
@@ -136,7 +173,7 @@ def execute(session: Session, *, argv: list[str], timeout_seconds: int, asked: A
     return operation.accept(
         session=session,
         kind=OperationKind.EXEC,
-        queue=dispatch.io_queue(session.host_id),
+        place=lambda: placement.beside(session.host_id),
         asked=asked,
         parameters={"argv": argv, "timeout_seconds": timeout_seconds},
         max_attempts=1,

@@ -13,9 +13,10 @@ from django.db.models.functions import Coalesce, Now
 
 from sessions_app.errors import Cancelled, Conflict, Invalid, NoCheckpoint
 from sessions_app.models import Account, Operation, Plan, Session
-from sessions_app.services import dispatch, operation, outcome, plan, record, steps
+from sessions_app.services import operation, outcome, placement, plan, record, steps
 from sessions_app.services import session as sessions
 from sessions_app.services.operation import Asked
+from sessions_app.services.placement import Placement
 from sessions_app.states import OPERATION_ACTIVE, OperationKind, OperationState, PlanKind, SessionState
 
 #: What is kept of a session, and what not.
@@ -124,7 +125,7 @@ def _accept(session: Session, others: list[Operation], asked: Asked) -> Operatio
     if session.runtime_state != SessionState.DELETING:
         sessions.move(session, _LIVE, SessionState.DELETING, source="api", type_="session.deleting", epoch=F("epoch") + 1)
     return operation.accept(
-        session=session, kind=OperationKind.DELETE, queue=_queue(session), asked=asked, parameters={"superseded": len(ended)}
+        session=session, kind=OperationKind.DELETE, place=lambda: _placement(session), asked=asked, parameters={"superseded": len(ended)}
     )
 
 
@@ -143,10 +144,10 @@ def _end(other: Operation) -> None:
     )
 
 
-def _queue(session: Session) -> str:
+def _placement(session: Session) -> Placement:
     """Its host's; where that one is silent, anybody's: what it still runs can reach nothing, and is ended when it is back."""
     there = bool(session.host_id) and steps.host_answers.call(session.host_id)
-    return dispatch.host_queue(session.host_id) if there else dispatch.CONTROL_QUEUE
+    return placement.on(session.host_id) if there else placement.anywhere()
 
 
 def _content(session: Session) -> dict[str, Any]:

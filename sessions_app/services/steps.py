@@ -11,6 +11,7 @@ from typing import Any, Generic, Protocol, TypeVar
 
 from sessions_app.models import Account, Session
 from sessions_app.services.guest_files import GuestFiles
+from sessions_app.services.placement import Placement
 
 F = TypeVar("F", bound=Callable[..., Any])
 #: Called with the name of each step of a long work: where a test may end it.
@@ -37,15 +38,20 @@ class ResolveImage(Protocol):
 
 
 class PlaceBoot(Protocol):
-    def __call__(self, *, architecture: str, image_digest: str, memory_bytes: int) -> str:
-        """The queue of hosts that can boot it. Raises FleetUnavailable: nothing was reserved."""
+    def __call__(self, *, architecture: str, image_digest: str, memory_bytes: int) -> Placement:
+        """The host that boots it, with its room. Prerequisite: inside the transaction that accepts the operation, which is the reservation.
+
+        Raises FleetUnavailable: nothing was reserved.
+        """
 
 
 class PlaceResume(Protocol):
-    def __call__(self, *, session: Session, checkpoint_id: str, copies: int = 1) -> str:
-        """The queue of hosts whose pin is the checkpoint's; one of them has room for so many machines of it.
+    def __call__(self, *, session: Session, checkpoint_id: str, copies: int = 1, host_id: str = "") -> Placement:
+        """A host whose pin is the checkpoint's, with room for so many machines of it; `host_id`: that one and no other.
 
-        Raises StackIncompatible, NotRestorable or FleetUnavailable.
+        Prerequisite: inside the transaction that accepts the operation, which is the reservation.
+
+        Raises StackIncompatible, NotRestorable or FleetUnavailable: nothing was reserved.
         """
 
 

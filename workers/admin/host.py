@@ -1,13 +1,11 @@
 from django.contrib import admin
-from django.db.models import Case, QuerySet, When
-from django.db.models.functions import Now
+from django.db.models import QuerySet
 from django.http import HttpRequest
 
 from sessions_app.admin.acts import Act
 from sessions_app.admin.readonly import ReadOnlyAdmin, ReadOnlyInline, mebibytes
 from sessions_app.admin.shown import labelled
-from workers.host import drain
-from workers.host.compatibility import FRESH
+from workers.host import drain, liveness
 from workers.models import Host, HostPin
 
 
@@ -40,7 +38,7 @@ class HostAdmin(ReadOnlyAdmin):
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[Host]:
         hosts: QuerySet[Host] = super().get_queryset(request)
-        return hosts.annotate(fresh=Case(When(heartbeat_at__gt=Now() - FRESH, then=True), default=False))
+        return hosts.annotate(fresh=liveness.fresh())
 
     @labelled
     @admin.display(description="state")

@@ -1,16 +1,13 @@
 """Which machines this installation can run now, and whether they reach the gateway."""
 
-from django.db.models.functions import Now
-
 from checkpoints_app.models import Image
 from sessions_app.services.steps import CapabilityRow
-from workers.host.compatibility import FRESH
-from workers.models import Host
+from workers.host import liveness
 
 
 def rows() -> list[CapabilityRow]:
     """One row for each architecture that there is an image for, degraded while no live host runs it; and one for the machines' network."""
-    hosts = Host.objects.filter(heartbeat_at__gt=Now() - FRESH, draining=False)
+    hosts = liveness.takes_work()
     live = set(hosts.values_list("pins__architecture", flat=True))
     runs = [_row(architecture, architecture in live) for architecture in sorted(set(Image.objects.values_list("architecture", flat=True)))]
     return [*runs, _network_row(list(hosts.values_list("network", flat=True)))]

@@ -1,30 +1,25 @@
 """Which hosts can resume what was saved under a pin, and of each other one why not."""
 
-from datetime import timedelta
-
 from django.db.models import Prefetch
-from django.db.models.functions import Now
 
 from checkpoints_app.models import Pin
 from checkpoints_app.services import pin as pins
 from sessions_app.services.steps import HostFit
+from workers.host import liveness
 from workers.models import Host, HostPin
-
-#: A host that was not heard of for this long takes no new work.
-FRESH = timedelta(seconds=60)
 
 
 def host_answers(host_id: str) -> bool:
     """Whether the host was heard of lately: it will hear a doorbell soon."""
-    return Host.objects.filter(id=host_id, heartbeat_at__gt=Now() - FRESH).exists()
+    return liveness.alive().filter(id=host_id).exists()
 
 
 def hosts_for_pin(pin_digest: str) -> list[HostFit]:
     """Every registered host, those that fit first, then by how little they differ. Raises Pin.DoesNotExist."""
     wanted = Pin.objects.get(digest=pin_digest)
-    alive = set(Host.objects.filter(heartbeat_at__gt=Now() - FRESH).values_list("id", flat=True))
+    alive = set(liveness.alive().values_list("id", flat=True))
     proved = Prefetch("hostpin_set", HostPin.objects.select_related("pin"), to_attr="proved")
-    fits = [_fit(wanted, host, host.id in alive) for host in Host.objects.prefetch_related(proved)]
+    fits = [_fit(wanted, host, host.id in alive) for host in Host.objects.filter(retired_at=None).prefetch_related(proved)]
     return sorted(fits, key=lambda fit: (not fit.takes_it, fit.state != "alive", not fit.same_architecture, len(fit.differences), fit.host))
 
 

@@ -1,18 +1,26 @@
 from django.db import models
+from django.db.models import Value
 from django.db.models.functions import Now
 
 from checkpoints_app.models import Pin
 
 
 class Host(models.Model):
-    """A machine that runs microVMs. It is alive while its heartbeat, by the database's clock, is fresh."""
+    """A machine that runs microVMs. It is alive while its heartbeat, by the database's clock, is fresh (workers/host/liveness.py)."""
 
     id = models.CharField(primary_key=True, max_length=64)
     memory_bytes = models.PositiveBigIntegerField()
     cpus = models.PositiveSmallIntegerField()
     boot_id = models.CharField(max_length=40)
     network = models.BooleanField(default=False)  # its machines have a way to the gateway
+    instance = models.CharField(max_length=40, blank=True, db_default="", default="")  # which installation runs under this id
+    labels = models.JSONField(default=dict, db_default=Value({}, models.JSONField()), blank=True)  # an operator's own: name -> value
+    offered_bytes = models.PositiveBigIntegerField(null=True, blank=True)  # memory for machines; None: by the memory that it has
     draining = models.BooleanField(default=False)
+    moving = models.BooleanField(default=False, db_default=False)  # draining: its machines are saved and resumed elsewhere
+    resting_until = models.DateTimeField(null=True, blank=True)  # its workers were stopped in order, and are expected back by then
+    lost_at = models.DateTimeField(null=True, blank=True)  # its sessions were taken from it; it ends what it still runs when it is back
+    retired_at = models.DateTimeField(null=True, blank=True)  # never to be heard again, unless an operator enrols it anew
     registered_at = models.DateTimeField(db_default=Now(), editable=False)
     heartbeat_at = models.DateTimeField(db_default=Now())
     pins = models.ManyToManyField(Pin, through="HostPin", related_name="hosts")

@@ -9,16 +9,18 @@ is left to give. A resume that fails leaves its child parked, and is not the for
 """
 
 import time
+from functools import partial
 
 from checkpoints_app.models import Checkpoint
 from checkpoints_app.services import checkpoint as checkpoints
 from checkpoints_app.services import fork as shares
 from sessions_app.errors import ServiceError
 from sessions_app.models import Operation, Session
-from sessions_app.services import dispatch, event, fork, operation, steering, steps
+from sessions_app.services import dispatch, event, fork, operation, placement, steering, steps
 from sessions_app.services import lease as leases
 from sessions_app.services.database import give_back_connection
 from sessions_app.services.operation import Asked
+from sessions_app.services.placement import Placement
 from sessions_app.states import OPERATION_ACTIVE, OperationKind
 from workers import crash
 from workers.host.identity import host_id
@@ -49,20 +51,17 @@ def _checkpoint(work: Work) -> Checkpoint:
 
 def _create(work: Work, checkpoint: Checkpoint) -> None:
     session, count = work.session, work.operation.parameters["children"]
-    try:
-        queue = steps.place_resume.call(session=session, checkpoint_id=checkpoint.id, copies=count)
-    except ServiceError as error:
-        error.facts["checkpoint_id"] = checkpoint.id
-        raise
     for reconcile in steps.reconcile:
         reconcile(session, checkpoint.id)
     facts = {"checkpoint_id": checkpoint.id, "parent_events": checkpoint.event_watermark}
     with work.fenced():
         point = steps.saved_point.call(session, checkpoint.id)
+        ids = [fork.child_id(work.operation.id, number) for number in range(count)]
+        event.append(session.id, "session.fork", {"checkpoint_id": checkpoint.id, "children": ids}, source=work.source)
         children = [
             fork.create_child(
                 session,
-                fork.child_id(work.operation.id, number),
+                ids[number],
                 source=work.source,
                 facts=facts,
                 point=point,
@@ -72,11 +71,18 @@ def _create(work: Work, checkpoint: Checkpoint) -> None:
         ]
         for child, row in zip(children, shares.share(checkpoint, children), strict=True):
             resume = {"checkpoint_id": row.id}
-            operation.accept(session=child, kind=OperationKind.RESUME, queue=queue, asked=Asked(), parameters=resume, admitted=True)
-        ids = [child.id for child in children]
-        event.append(session.id, "session.fork", {"checkpoint_id": checkpoint.id, "children": ids}, source=work.source)
+            place = partial(_place, child, row.id, named=checkpoint.id)
+            operation.accept(session=child, kind=OperationKind.RESUME, place=place, asked=Asked(), parameters=resume, admitted=True)
         leases.report(work.lease, children=ids, answered=0)
-        dispatch.ring(leases.hand_on(work.lease, dispatch.io_queue(host_id())))
+        dispatch.ring(leases.hand_on(work.lease, placement.beside(host_id())))
+
+
+def _place(child: Session, checkpoint_id: str, *, named: str) -> Placement:
+    try:
+        return steps.place_resume.call(session=child, checkpoint_id=checkpoint_id)
+    except ServiceError as error:
+        error.facts["checkpoint_id"] = named
+        raise
 
 
 def _answer(work: Work, children: list[Session]) -> None:

@@ -4,17 +4,15 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from django.db.models import Count, Sum
-from django.db.models.functions import Now
 
 from sessions_app.models import Session
 from sessions_app.states import SESSION_LIVE, SessionState
-from workers.host.compatibility import FRESH
-from workers.host.placement import OVERCOMMIT
+from workers.host import liveness
+from workers.host.room import HOLDS_MEMORY, room
 from workers.models import Host
 
 #: The states that an operator is told of. Parked and deleted sessions are the many, and nothing is wrong with them.
 TOLD = [*SESSION_LIVE, SessionState.PROVISIONING, SessionState.RESUMING, SessionState.FAILED, SessionState.RECOVERY_REQUIRED]
-_HOLDS_MEMORY = [*SESSION_LIVE, SessionState.PROVISIONING, SessionState.RESUMING]
 MOST_HOSTS = 50
 
 
@@ -35,15 +33,16 @@ class HostNow:
 
 def hosts() -> list[HostNow]:
     """The hosts, those first that were heard of longest ago; at most MOST_HOSTS."""
-    held = Session.objects.filter(runtime_state__in=_HOLDS_MEMORY).exclude(host_id="").order_by()
+    held = Session.objects.filter(runtime_state__in=HOLDS_MEMORY).exclude(host_id="").order_by()
     rows = held.values_list("host_id").annotate(number=Count("id"), total=Sum("memory_bytes"))
     by_host = {host: (number, total) for host, number, total in rows}
-    fresh = set(Host.objects.filter(heartbeat_at__gt=Now() - FRESH).values_list("id", flat=True))
-    oldest_first = Host.objects.order_by("heartbeat_at", "id")[:MOST_HOSTS]
-    return [_host(host, host.id in fresh, by_host.get(host.id, (0, 0))) for host in oldest_first]
+    fresh = set(liveness.alive().values_list("id", flat=True))
+    oldest_first = Host.objects.filter(retired_at=None).order_by("heartbeat_at", "id")[:MOST_HOSTS]
+    free = room(oldest_first)
+    return [_host(host, host.id in fresh, by_host.get(host.id, (0, 0)), free[host.id]) for host in oldest_first]
 
 
-def _host(host: Host, fresh: bool, held: tuple[int, int]) -> HostNow:
+def _host(host: Host, fresh: bool, held: tuple[int, int], free: int) -> HostNow:
     machines, promised = held
     state = "silent" if not fresh else "draining" if host.draining else "alive"
-    return HostNow(host.id, state, host.heartbeat_at, machines, promised, int(host.memory_bytes * OVERCOMMIT) - promised)
+    return HostNow(host.id, state, host.heartbeat_at, machines, promised, free)

@@ -34,8 +34,7 @@ from tests.integration.operations.world import (
     succeeded,
 )
 from workers.cache import evict, files, forgotten
-from workers.host import machines
-from workers.host.compatibility import FRESH
+from workers.host import liveness, machines
 from workers.host.identity import cache_directory, staging_directory
 from workers.models import Host
 from workers.operations.leftovers import STALE_SECONDS
@@ -194,7 +193,7 @@ def test_nothing_that_was_said_of_the_session_is_left_in_any_table_and_its_fork_
 def test_a_silent_host_is_not_waited_for_and_ends_what_it_runs_when_it_is_back(world: World, session: Session) -> None:
     """The deletion is carried out by another host; later the whole account, with the session's row, is gone."""
     world.save(session)
-    Host.objects.update(heartbeat_at=Now() - 2 * FRESH)
+    Host.objects.update(heartbeat_at=Now() - 2 * liveness.silent_after())
     deletion = world.ask_delete(session)
     assert deletion.queue == "control"
     runtime = world.runtime(session)

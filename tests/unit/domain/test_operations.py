@@ -9,6 +9,7 @@ from sessions_app.services import operation as operations
 from sessions_app.services import session as sessions
 from sessions_app.services import session_deletion
 from sessions_app.services.operation import Asked
+from sessions_app.services.placement import Placement
 from sessions_app.states import ALLOWED_FROM, EXCLUSIVE_KINDS, OperationKind, SessionState
 from tests.support.fleet import HOST, Tenant, boot_asked, session_row
 
@@ -53,7 +54,7 @@ def test_a_running_sessions_resume_goes_to_its_own_host_which_can_see_whether_it
 
 def test_a_parked_sessions_resume_goes_to_its_pin(owner: Tenant) -> None:
     session = session_row(owner.account, SessionState.PARKED, saved=True)
-    assert sessions.resume(session, checkpoint_id=None, asked=Asked()).queue == f"pin.{session.pin_digest[:16]}"
+    assert sessions.resume(session, checkpoint_id=None, asked=Asked()).queue == f"host.{HOST}"
 
 
 @pytest.mark.parametrize("first", sorted(EXCLUSIVE_KINDS))
@@ -68,5 +69,5 @@ def test_the_database_itself_holds_the_exclusive_operations_to_one(owner: Tenant
 def test_a_second_exclusive_operation_names_the_first(owner: Tenant) -> None:
     boot = boot_asked(owner.account)
     with pytest.raises(Conflict, match=boot.id) as refused, transaction.atomic():
-        operations.accept(session=boot.session, kind=OperationKind.DELETE, queue="q", asked=Asked())
+        operations.accept(session=boot.session, kind=OperationKind.DELETE, place=lambda: Placement("q"), asked=Asked())
     assert refused.value.facts["operation_id"] == boot.id

@@ -14,6 +14,7 @@ from sessions_app.models import Account, AccountUsage, Operation, ServiceRecord,
 from sessions_app.services import fork, lifecycle, operation, provision, quota, stored
 from sessions_app.services import session as sessions
 from sessions_app.services.operation import Asked
+from sessions_app.services.placement import Placement
 from sessions_app.services.quota import Quota
 from sessions_app.services.session import Wanted
 from sessions_app.states import OperationKind, SessionState
@@ -94,7 +95,7 @@ def test_children_that_are_there_count_once(owner: Tenant) -> None:
     parent = session_row(owner.account, SessionState.PARKED, saved=True)
     asked = fork.ask(parent, children=1, checkpoint_id=None, asked=Asked())
     child = session_row(owner.account, SessionState.PARKED, saved=True)
-    operation.accept(session=child, kind=OperationKind.RESUME, queue="q", asked=Asked(), parameters={}, admitted=True)
+    operation.accept(session=child, kind=OperationKind.RESUME, place=lambda: Placement("q"), asked=Asked(), parameters={}, admitted=True)
     Operation.objects.filter(id=asked.id).update(progress={"children": [child.id], "answered": 0})
     assert used(owner.account)["running_machines"] == 1
 

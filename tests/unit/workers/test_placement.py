@@ -9,11 +9,13 @@ from checkpoints_app.models import Pin
 from checkpoints_app.services import pin as pins
 from checkpoints_app.states import CheckpointState
 from sessions_app.errors import FleetUnavailable, NotFound, NotRestorable, StackIncompatible
-from sessions_app.services.dispatch import pin_queue
+from sessions_app.services.placement import Placement
 from sessions_app.states import SessionState
 from tests.support.fleet import GIB, HOST, Tenant, checkpoint_row, session_row
-from workers.host.compatibility import FRESH, hosts_for_pin
-from workers.host.placement import OVERCOMMIT, place_boot, place_resume
+from workers.host.compatibility import hosts_for_pin
+from workers.host.liveness import silent_after
+from workers.host.placement import place_boot, place_resume
+from workers.host.room import OVERCOMMIT
 from workers.models import Host, HostPin
 
 
@@ -22,7 +24,7 @@ def pin(owner: Tenant) -> Pin:
     return Pin.objects.get()
 
 
-def boot(memory_bytes: int = GIB, architecture: str = "x86_64") -> str:
+def boot(memory_bytes: int = GIB, architecture: str = "x86_64") -> Placement:
     return place_boot(architecture=architecture, image_digest="a" * 64, memory_bytes=memory_bytes)
 
 
@@ -33,16 +35,16 @@ def another_host(name: str, pin: Pin, gib: int = 1024) -> Host:
 
 
 def silence(name: str = HOST) -> None:
-    Host.objects.filter(id=name).update(heartbeat_at=F("heartbeat_at") - FRESH - timedelta(seconds=1))
+    Host.objects.filter(id=name).update(heartbeat_at=F("heartbeat_at") - silent_after() - timedelta(seconds=1))
 
 
-def resume_of(owner: Tenant, **fields: object) -> str:
+def resume_of(owner: Tenant, **fields: object) -> Placement:
     session = session_row(owner.account, SessionState.PARKED, saved=True, host_id="", **fields)
     return place_resume(session=session, checkpoint_id=session.head_checkpoint_id)
 
 
-def test_a_boot_goes_to_the_queue_of_a_pin_with_room(pin: Pin) -> None:
-    assert boot() == pin_queue(pin.digest)
+def test_a_boot_goes_to_a_host_with_room_and_reserves_it(pin: Pin) -> None:
+    assert boot() == Placement(f"host.{HOST}", HOST, GIB)
 
 
 @pytest.mark.parametrize("why", ["draining", "silent", "architecture", "no host"])
@@ -74,17 +76,17 @@ def test_sessions_without_a_machine_take_no_room(owner: Tenant, pin: Pin, state:
     boot(GIB)
 
 
-def test_the_host_with_most_room_decides_the_pin(owner: Tenant, pin: Pin) -> None:
+def test_of_hosts_that_are_alike_the_one_with_most_room_takes_it(owner: Tenant, pin: Pin) -> None:
     roomier = pins.record("x86_64", {"hypervisor": "another"})
     another_host("h-roomier", roomier, gib=2048)
-    assert boot() == pin_queue(roomier.digest)
+    assert boot().host_id == "h-roomier"
     session_row(owner.account, host_id="h-roomier", memory_bytes=2048 * GIB)
-    assert boot() == pin_queue(pin.digest)
+    assert boot().host_id == HOST
 
 
-def test_a_resume_goes_to_its_checkpoints_pin_and_to_no_other(owner: Tenant, pin: Pin) -> None:
+def test_a_resume_goes_to_a_host_with_its_checkpoints_pin_and_to_no_other(owner: Tenant, pin: Pin) -> None:
     another_host("h-roomier", pins.record("x86_64", {"hypervisor": "another"}), gib=4096)
-    assert resume_of(owner) == pin_queue(pin.digest)
+    assert resume_of(owner).host_id == HOST
 
 
 def test_a_checkpoint_of_no_host_here_is_refused_naming_each_field_that_differs(owner: Tenant, pin: Pin) -> None:
@@ -136,8 +138,8 @@ def test_an_architecture_that_no_live_host_runs_is_named_and_told_from_a_full_fl
 def test_a_session_is_placed_on_a_host_of_its_images_architecture(owner: Tenant, pin: Pin) -> None:
     arm = pins.record("aarch64", {"hypervisor": "another"})
     another_host("h-arm", arm, gib=1)
-    assert place_boot(architecture="aarch64", image_digest="a" * 64, memory_bytes=GIB) == pin_queue(arm.digest)
-    assert boot() == pin_queue(pin.digest)
+    assert place_boot(architecture="aarch64", image_digest="a" * 64, memory_bytes=GIB).host_id == "h-arm"
+    assert boot().host_id == HOST
 
 
 def test_the_refusal_names_what_the_nearest_host_differs_in_whatever_the_others_are(owner: Tenant, pin: Pin) -> None:

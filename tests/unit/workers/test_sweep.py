@@ -10,7 +10,7 @@ from sessions_app.services import dispatch
 from sessions_app.services import lease as leases
 from tests.support.fleet import HOST, Tenant, boot_asked, session_row
 from workers import sweep as sweeping
-from workers.host.compatibility import FRESH
+from workers.host.liveness import silent_after
 from workers.models import Host
 from workers.sweep import UNHEARD, ring_hosts, sweep
 
@@ -82,10 +82,10 @@ def test_two_sweeps_give_an_operation_up_once(operation: Operation, doorbells: D
 
 def test_a_queue_that_nobody_reads_is_not_filled_with_doorbells(operation: Operation, doorbells: Doorbells) -> None:
     older(operation, UNHEARD)
-    silence_for(FRESH + timedelta(seconds=1))
+    silence_for(silent_after() + timedelta(seconds=1))
     sweep()
     assert doorbells == []
-    Host.objects.update(heartbeat_at=F("heartbeat_at") + FRESH + timedelta(seconds=1))
+    Host.objects.update(heartbeat_at=F("heartbeat_at") + silent_after() + timedelta(seconds=1))
     sweep()
     assert doorbells == [bell(operation)]
 

@@ -1,0 +1,22 @@
+"""What the fleet does every few seconds for all its hosts, on whichever worker of the control queue is free.
+
+Two turns at once do no harm: each part changes rows by guarded updates alone.
+"""
+
+import logging
+from collections.abc import Callable, Sequence
+
+log = logging.getLogger(__name__)
+
+PARTS: Sequence[Callable[[], int]] = ()
+
+
+def take() -> int:
+    """One part that fails never keeps the others from being done. Returns how much was done."""
+    done = 0
+    for part in PARTS:
+        try:
+            done += part()
+        except Exception:
+            log.exception("a part of the fleet's turn failed", extra={"part": part.__module__})
+    return done
