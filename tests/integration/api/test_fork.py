@@ -35,7 +35,7 @@ def test_a_running_session_is_to_be_saved_first_and_a_parked_one_gives_its_head(
     running, parked = session_row(owner.account, saved=True), session_row(owner.account, SessionState.PARKED, saved=True, host_id="")
     asked = [Operation.objects.get(id=api("POST", _path(one)).json()["data"]["operation_id"]) for one in (running, parked)]
     assert [one.parameters["checkpoint_id"] for one in asked] == ["", parked.head_checkpoint_id]
-    assert [bool(one.reserved_bytes) for one in asked] == [False, True]  # children of what has yet to be saved are placed once they are made
+    assert [bool(one.reserved_bytes) for one in asked] == [False, True]  # children of what has yet to be saved are placed later
 
 
 def test_a_named_checkpoint_is_taken_even_of_a_session_that_runs(api: Caller, owner: Tenant) -> None:
