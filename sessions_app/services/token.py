@@ -70,7 +70,7 @@ def authenticate(plain: str) -> ApiToken:
             "The token is not valid: unknown, expired, revoked, or its user is no member of its account any more.",
             next_action="Sign in again, or ask for a new token.",
         )
-    asked_at: datetime = token.asked_at  # type: ignore[attr-defined]  # by the annotation: the database's clock
+    asked_at: datetime = token.asked_at  # the database's clock
     if token.last_used_at is None or token.last_used_at < asked_at - LAST_USED_GRAIN:
         ApiToken.objects.filter(id=token.id).update(last_used_at=Now())
     return token
