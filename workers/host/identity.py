@@ -1,5 +1,6 @@
 """Which host this is, and where its files lie.
 
+<var>/host/<host id>/instance                      which installation this is, whatever id it runs under
 <var>/host/<host id>/machines/<session>.<epoch>/   runtime directories, one per machine that was ever started here
 <var>/host/<host id>/net/<session>.<epoch>         the network namespace of that machine
 <var>/host/<host id>/staging/<operation>.<token>/  what a save holds before it is published
@@ -22,25 +23,33 @@ def host_id() -> str:
     wanted: str = settings.KEEPSTATE_HOST_ID
     file = Path(settings.KEEPSTATE_VAR) / "host_id"
     if not wanted:
-        if not file.exists():
-            _draw(file)
-        wanted = file.read_text().strip()
+        wanted = _drawn(file, "h-" + os.urandom(4).hex())
     if not _SAFE.fullmatch(wanted):
         raise ValueError(f"host id {wanted!r}: use 1 to 40 of a-z, 0-9 and '-' (KEEPSTATE_HOST_ID, or the file {file})")
     return wanted
 
 
-def _draw(file: Path) -> None:
-    """Workers that start together agree on one id: the file has its name only once it is whole, and who comes second keeps the first's."""
-    file.parent.mkdir(parents=True, exist_ok=True)
-    drawn = file.with_name(f"{file.name}.{os.urandom(4).hex()}")
-    drawn.write_text("h-" + os.urandom(4).hex())
-    try:
-        os.link(drawn, file)
-    except FileExistsError:
-        pass
-    finally:
-        drawn.unlink()
+def instance() -> str:
+    """Which installation this is: drawn once in the host's own directory, so that two of them under one id are told apart."""
+    return _drawn(host_directory() / "instance", os.urandom(16).hex())
+
+
+def _drawn(file: Path, text: str) -> str:
+    """What the file says, once and for all; `text` if nobody has written it yet.
+
+    Workers that start together agree: the file has its name only once it is whole, and who comes second keeps the first's.
+    """
+    if not file.exists():
+        file.parent.mkdir(parents=True, exist_ok=True)
+        drawn = file.with_name(f"{file.name}.{os.urandom(4).hex()}")
+        drawn.write_text(text)
+        try:
+            os.link(drawn, file)
+        except FileExistsError:
+            pass
+        finally:
+            drawn.unlink()
+    return file.read_text().strip()
 
 
 def host_directory() -> Path:

@@ -9,8 +9,9 @@ from checkpoints_app.models import Pin
 from checkpoints_app.services import image as images
 from sessions_app.errors import FleetUnavailable
 from workers.guest.image import list_images, read_description
+from workers.host.claim import claim
 from workers.host.drivers import driver
-from workers.host.identity import boot_id, host_directory, host_id, images_directory
+from workers.host.identity import boot_id, host_directory, images_directory
 from workers.host.pins import resumable_here
 from workers.models import Host, HostPin
 
@@ -26,18 +27,18 @@ def _keep_private() -> None:
 
 
 def register() -> Host:
-    """Raises FleetUnavailable if no architecture can be proved: a host that cannot run machines takes no work."""
+    """A start: the host is heard of again, is not resting or lost any more, and drains on if it did.
+
+    Raises FleetUnavailable if no architecture can be proved: a host that cannot run machines takes no work. Raises HostRefused if the id is
+    another installation's, or retired: nothing was written.
+    """
     _keep_private()
     proved = prove()
-    host, _ = Host.objects.update_or_create(
-        id=host_id(),
-        defaults={
-            "memory_bytes": memory_bytes(),
-            "cpus": os.cpu_count() or 1,
-            "boot_id": boot_id(),
-            "network": driver().capabilities().network,
-            "heartbeat_at": Now(),
-        },
+    host = claim(
+        memory_bytes=memory_bytes(),
+        cpus=os.cpu_count() or 1,
+        boot_id=boot_id(),
+        network=driver().capabilities().network,
     )
     HostPin.objects.filter(host=host).exclude(pin__in=proved).delete()  # a pin that is not proved any more takes no work here
     for pin in proved:

@@ -18,11 +18,13 @@ class Host(models.Model):
     offered_bytes = models.PositiveBigIntegerField(null=True, blank=True)  # memory for machines; None: by the memory that it has
     draining = models.BooleanField(default=False)
     moving = models.BooleanField(default=False, db_default=False)  # draining: its machines are saved and resumed elsewhere
+    moving_since = models.DateTimeField(null=True, blank=True)
     resting_until = models.DateTimeField(null=True, blank=True)  # its workers were stopped in order, and are expected back by then
     lost_at = models.DateTimeField(null=True, blank=True)  # its sessions were taken from it; it ends what it still runs when it is back
     retired_at = models.DateTimeField(null=True, blank=True)  # never to be heard again, unless an operator enrols it anew
     registered_at = models.DateTimeField(db_default=Now(), editable=False)
-    heartbeat_at = models.DateTimeField(db_default=Now())
+    heartbeat_at = models.DateTimeField(db_default=Now())  # by a thread of its workers, straight to the database
+    observed_at = models.DateTimeField(null=True, blank=True)  # when its workers last read a doorbell that asks it to look after itself
     pins = models.ManyToManyField(Pin, through="HostPin", related_name="hosts")
 
     def __str__(self) -> str:

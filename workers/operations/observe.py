@@ -1,4 +1,4 @@
-"""What a host does every few seconds: tell that it is alive, settle its sessions, remove leftovers, keep its cache within bounds."""
+"""What a host does every few seconds: tell that its doorbells are read, settle its sessions, remove leftovers, bound its cache."""
 
 import fcntl
 import logging
@@ -11,9 +11,9 @@ from checkpoints_app.services import storage
 from workers.cache.evict import evict
 from workers.cache.forgotten import drop_forgotten
 from workers.cache.store import evict_packs
-from workers.host.identity import host_directory, host_id
+from workers.host import claim
+from workers.host.identity import host_directory
 from workers.host.lazy import end_unused
-from workers.models import Host
 from workers.operations.leftovers import sweep_leftovers
 from workers.operations.settle import settle_host
 
@@ -24,7 +24,9 @@ def observe() -> None:
     """One part that fails never keeps the others from being done, and one observation at a time is enough for a host: a machine whose
     monitor is silent takes seconds to look at, and the next doorbell does not wait for that.
     """
-    Host.objects.filter(id=host_id()).update(heartbeat_at=Now())
+    if not claim.mine().update(observed_at=Now()):
+        log.error("this host's id is another installation's, or retired: nothing was looked after")  # its machines are not ours to judge
+        return
     with _alone() as alone:
         parts = (settle_host, sweep_leftovers, end_unused, drop_forgotten, evict, evict_packs, storage.remove_abandoned)
         for part in parts if alone else ():

@@ -258,10 +258,20 @@ def test_staging_of_an_operation_that_has_ended_is_removed_and_of_one_that_works
     assert [path.exists() for path in (stale, used, unknown)] == [False, True, True]
 
 
-def test_observation_tells_that_the_host_is_alive(world: World, session: Session) -> None:
-    Host.objects.update(heartbeat_at=session.created_at - timedelta(days=1))
+def test_observation_tells_that_the_hosts_doorbells_are_read(world: World, session: Session) -> None:
+    Host.objects.update(observed_at=session.created_at - timedelta(days=1))
     observe()
-    assert Host.objects.get().heartbeat_at > session.created_at
+    observed_at = Host.objects.get().observed_at
+    assert observed_at is not None
+    assert observed_at > session.created_at
+
+
+def test_an_installation_that_was_replaced_judges_no_session_of_its_successor(world: World, session: Session) -> None:
+    world.kill(session)
+    Host.objects.update(instance="another")
+    observe()
+    session.refresh_from_db()
+    assert session.runtime_state == "running"
 
 
 def test_unfinished_objects_of_a_worker_that_died_are_removed_from_the_store(world: World, session: Session) -> None:

@@ -6,13 +6,15 @@ from dataclasses import dataclass
 from typing import Any
 
 from celery import current_app
-from celery.signals import worker_process_init
-from django.core.management.base import BaseCommand, CommandParser
+from celery.signals import worker_process_init, worker_shutting_down
+from django.core.management.base import BaseCommand, CommandError, CommandParser
 from django.db import connections
 from kombu.entity import Queue
 
 from workers import turns, warm
 from workers.host import queues
+from workers.host.claim import HostRefused
+from workers.host.heartbeat import Heartbeat
 from workers.host.identity import host_id
 from workers.host.register import register, register_images
 from workers.relay.server import serve_relay
@@ -32,6 +34,10 @@ KINDS: Mapping[str, WorkerKind] = {
 }
 
 
+#: The exit code of a worker whose installation may not run under its host's id: starting it again helps nothing.
+REFUSED = 78
+
+
 def _warm(**_: Any) -> None:
     warm.begin()
 
@@ -48,13 +54,32 @@ class Command(BaseCommand):
         kind = KINDS[options["kind"]]
         if options["kind"] == "control":
             turns.expect()
-        else:
+            self._serve(kind, options)
+            return
+        try:
             register()
-            register_images()
+        except HostRefused as refusal:
+            raise CommandError(str(refusal), returncode=REFUSED) from refusal
+        register_images()
         if options["kind"] == "io":
             serve_relay()
         if options["kind"] == "vm":
             worker_process_init.connect(_warm, weak=False)
+        self._serve_beating(kind, options)
+
+    def _serve_beating(self, kind: WorkerKind, options: dict[str, Any]) -> None:
+        """The heartbeat goes on until the work of a stop in order has ended, and says goodbye then."""
+        heartbeat = Heartbeat()
+        worker_shutting_down.connect(lambda **_: heartbeat.leave(), weak=False)
+        heartbeat.start()
+        try:
+            self._serve(kind, options)
+        finally:
+            heartbeat.stop()
+            if heartbeat.refused:
+                raise CommandError(heartbeat.refused, returncode=REFUSED)
+
+    def _serve(self, kind: WorkerKind, options: dict[str, Any]) -> None:
         names = kind.queues()
         connections.close_all()  # nothing of the database is shared with the pool's children
         current_app.conf.task_queues = [Queue(name) for name in names]
