@@ -20,6 +20,9 @@ from django.core.management import call_command
 from keepstate_site.stack import credentials
 from keepstate_site.stack.paths import Paths
 
+#: Less than the stack gives all of this (up.PREPARE_SECONDS): a migration that finds its tables in use for longer is told as such.
+MIGRATE_SECONDS = 200
+
 
 def main() -> None:
     parser = argparse.ArgumentParser()
@@ -28,7 +31,7 @@ def main() -> None:
     django.setup()
     paths = Paths(settings.KEEPSTATE_VAR)
     print("database: migrations", flush=True)
-    call_command("migrate", interactive=False, verbosity=0)
+    call_command("migrate", interactive=False, verbosity=0, patience=MIGRATE_SECONDS)
     print("checks", flush=True)
     call_command("check")
     print("static files", flush=True)
