@@ -151,6 +151,7 @@ class ResumedBy(StrEnum):
     """Who asked for a resume in the owner's stead: in the operation's parameters, under `by`."""
 
     HOST_LOST = "host_lost"  # its host is gone, and it goes on elsewhere from its last checkpoint
+    MACHINE_LOST = "machine_lost"  # its process is gone, and its owner wants it to go on from its last checkpoint
     MOVED = "moved"  # an operator moves it: it was saved and stopped on another host a moment ago
 
 

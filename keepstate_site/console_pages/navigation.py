@@ -69,7 +69,9 @@ TASKS: list[tuple[str, list[tuple[str, str, str]]]] = [
     ("This console", [("Operators", "badge", "auth.User"), ("Groups", "shield_person", "auth.Group")]),
 ]
 #: Reached from a session's page, never read as a list of everything.
-WITH_A_SESSION = frozenset({"sessions_app.SessionEvent", "sessions_app.SavePolicy", "sessions_app.IdlePolicy"})
+WITH_A_SESSION = frozenset(
+    {"sessions_app.SessionEvent", "sessions_app.SavePolicy", "sessions_app.IdlePolicy", "sessions_app.RecoveryPolicy"}
+)
 
 
 def groups(request: HttpRequest) -> list[dict[str, Any]]:

@@ -4,7 +4,7 @@ from sessions_app.admin.device_grant import DeviceGrantAdmin
 from sessions_app.admin.event import SessionEventAdmin
 from sessions_app.admin.membership import MembershipAdmin
 from sessions_app.admin.operation import OperationAdmin
-from sessions_app.admin.policy import IdlePolicyAdmin, SavePolicyAdmin
+from sessions_app.admin.policy import IdlePolicyAdmin, RecoveryPolicyAdmin, SavePolicyAdmin
 from sessions_app.admin.quota import AccountQuotaAdmin
 from sessions_app.admin.record import ServiceRecordAdmin
 from sessions_app.admin.retention import RetentionPolicyAdmin
@@ -23,6 +23,7 @@ __all__ = [
     "IdlePolicyAdmin",
     "MembershipAdmin",
     "OperationAdmin",
+    "RecoveryPolicyAdmin",
     "RetentionPolicyAdmin",
     "SavePolicyAdmin",
     "ServiceRecordAdmin",

@@ -23,6 +23,7 @@ from sessions_app.api.operation import OperationListView, OperationView
 from sessions_app.api.policy import IdlePolicyView, SavePolicyView
 from sessions_app.api.preflight import PreflightView
 from sessions_app.api.record import ProvisionView
+from sessions_app.api.recovery_policy import RecoveryPolicyView
 from sessions_app.api.restore import RestoreView
 from sessions_app.api.session import CheckpointView, ResumeView, SessionsView, SessionView
 from sessions_app.api.session_deletion import DeletionPlanView
@@ -73,6 +74,7 @@ urlpatterns: list[URLPattern] = [
     path("api/v2/sessions/<str:session_id>/resume", ResumeV2View.as_view(), name="session-resume-v2"),
     path("api/v2/sessions/<str:session_id>/checkpoint-policy", SavePolicyView.as_view(), name="session-checkpoint-policy"),
     path("api/v2/sessions/<str:session_id>/idle", IdlePolicyView.as_view(), name="session-idle"),
+    path("api/v2/sessions/<str:session_id>/recovery-policy", RecoveryPolicyView.as_view(), name="session-recovery-policy"),
     path("api/v2/sessions/<str:session_id>/files", FileListView.as_view(), name="session-files"),
     path("api/v2/sessions/<str:session_id>/files/content", FileContentView.as_view(), name="session-file-content"),
     path("api/v2/sessions/<str:session_id>/files/download", FileDownloadView.as_view(), name="session-file-download"),

@@ -5,7 +5,7 @@ from sessions_app.models.event import SessionEvent
 from sessions_app.models.membership import Membership
 from sessions_app.models.operation import Operation
 from sessions_app.models.plan import Plan
-from sessions_app.models.policy import IdlePolicy, SavePolicy
+from sessions_app.models.policy import IdlePolicy, RecoveryPolicy, SavePolicy
 from sessions_app.models.quota import AccountQuota
 from sessions_app.models.record import ServiceRecord
 from sessions_app.models.request import RecordedRequest
@@ -29,6 +29,7 @@ __all__ = [
     "Operation",
     "Plan",
     "RecordedRequest",
+    "RecoveryPolicy",
     "RetentionDue",
     "RetentionPolicy",
     "Sample",

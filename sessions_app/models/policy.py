@@ -1,4 +1,4 @@
-"""What a session's owner has asked to be done by itself: saves at an interval, and parking when the session is idle."""
+"""What a session's owner has asked to be done by itself: saves at an interval, parking when the session is idle, a resume after a loss."""
 
 from django.db import models
 from django.db.models.functions import Now
@@ -46,3 +46,14 @@ class IdlePolicy(models.Model):
 
     def __str__(self) -> str:
         return f"after {self.idle_minutes} minutes" if self.enabled else "off"
+
+
+class RecoveryPolicy(models.Model):
+    """What becomes of one session when its machine is lost; a session without this row has the defaults."""
+
+    session = models.OneToOneField(Session, on_delete=models.CASCADE, primary_key=True, related_name="recovery_policy")
+    on_host_loss = models.BooleanField(default=True)
+    on_machine_loss = models.BooleanField(default=False)
+
+    def __str__(self) -> str:
+        return f"host {self.on_host_loss}, machine {self.on_machine_loss}"

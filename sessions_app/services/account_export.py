@@ -20,6 +20,7 @@ from sessions_app.models import (
     IdlePolicy,
     Membership,
     Operation,
+    RecoveryPolicy,
     RetentionPolicy,
     SavePolicy,
     Session,
@@ -45,6 +46,7 @@ _FIELDS: Mapping[type[Any], tuple[str, str, tuple[str, ...]]] = {  # type, how i
     ),
     SavePolicy: ("save_policy", "session__account", ("session_id", "enabled", "interval_minutes")),
     IdlePolicy: ("idle_policy", "session__account", ("session_id", "enabled", "idle_minutes", "warning_seconds")),
+    RecoveryPolicy: ("recovery_policy", "session__account", ("session_id", "on_host_loss", "on_machine_loss")),
     RetentionPolicy: (
         "retention_policy",
         "account",

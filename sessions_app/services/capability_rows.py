@@ -40,6 +40,8 @@ _AVAILABLE: tuple[tuple[str, str, tuple[str, ...]], ...] = (
     ("session.lineage", "Read the tree of a session's forks, and a fork's history from its parent's on.", ("session-lineage",)),
     ("session.checkpoint_policy", "Save a running session by itself at an interval; off until asked for.", ("session-checkpoint-policy",)),
     ("session.idle", "Warn an idle session, then save and park it; off until asked for.", ("session-idle",)),
+    ("session.recovery_policy", "Whether a session goes on by itself from its last checkpoint when its host or its machine is lost.",
+     ("session-recovery-policy",)),
     ("retention", "Expire checkpoints by a policy that is shown before it is set; none expires otherwise.",
      ("retention", "retention-preview", "session-retention", "session-retention-preview")),
     ("session.delete", "End a session's machine and erase what only this session held.", ("session",)),

@@ -8,7 +8,7 @@ from django.db import transaction
 
 from sessions_app.errors import Invalid, NoCheckpoint
 from sessions_app.models import Operation, Session
-from sessions_app.services import bounds, event, operation, placement, record, steering, steps
+from sessions_app.services import bounds, event, operation, placement, record, recovery_policy, steering, steps
 from sessions_app.services.operation import Asked
 from sessions_app.services.placement import Placement
 from sessions_app.services.steps import SavedPoint, Steer
@@ -110,6 +110,7 @@ def create_child(
         budget_tokens=parent.budget_tokens,
     )
     event.append(child.id, "session.forked", {"parent": parent.id, **facts}, source=source)
+    recovery_policy.inherit(parent, child)
     for pass_on in steps.forked:
         pass_on(parent, child, point=point, steer=steer)
     child.refresh_from_db()

@@ -6,7 +6,17 @@ from typing import Any
 
 from django.db.models import Model, QuerySet
 
-from sessions_app.models import IdlePolicy, Operation, Plan, RetentionDue, RetentionPolicy, SavePolicy, Session, SessionEvent
+from sessions_app.models import (
+    IdlePolicy,
+    Operation,
+    Plan,
+    RecoveryPolicy,
+    RetentionDue,
+    RetentionPolicy,
+    SavePolicy,
+    Session,
+    SessionEvent,
+)
 
 _BATCH = 2000  # rows that one commit erases: a long history must not hold its locks for long
 #: What an operation says, and nothing of what it is.
@@ -16,7 +26,7 @@ _SILENT: dict[str, Any] = {"parameters": {}, "progress": {}, "response": None, "
 def erase(session: Session) -> dict[str, Any]:
     """Prerequisite: the session is `deleting`, and nothing else is at work on it. Safe to repeat. Returns how many events went."""
     events = _in_batches(SessionEvent.objects.filter(session=session))
-    for model in (SavePolicy, IdlePolicy, RetentionPolicy, RetentionDue, Plan):
+    for model in (SavePolicy, IdlePolicy, RecoveryPolicy, RetentionPolicy, RetentionDue, Plan):
         _in_batches(model._default_manager.filter(session=session))
     return {"history_events": events}
 

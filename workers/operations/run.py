@@ -10,19 +10,22 @@ from collections.abc import Callable, Mapping
 
 import structlog
 from django.db import Error as DatabaseFault
+from django.db import transaction
 
-from sessions_app.errors import Cancelled, ServiceError
-from sessions_app.models import Operation
+from sessions_app.errors import Cancelled, MachineLost, ServiceError
+from sessions_app.models import Operation, Session
 from sessions_app.services import lease as leases
+from sessions_app.services import recovery_policy
 from sessions_app.services.database import drop_broken_connection
 from sessions_app.services.lease import Lease, LeaseLost
 from sessions_app.services.outcome import unfinished
-from sessions_app.states import OperationKind
+from sessions_app.states import OperationKind, ResumedBy, SessionState
 from workers.host import turn
 from workers.host.identity import host_id
 from workers.operations import boot, checkpoint, delete, execute, fork, restore, resume
 from workers.operations.cancelled import told
 from workers.operations.keeper import Keeper
+from workers.operations.settle import busy, lost_its_machine
 from workers.operations.work import Work
 
 log = logging.getLogger(__name__)
@@ -66,7 +69,7 @@ def _guarded(work: Work) -> None:
         _end(leases.cancelled, lease, told(work))
     except ServiceError as error:
         log.info("operation failed", extra={"kind": kind, "code": error.word, "reason": error.message})
-        _end(leases.fail, lease, error)
+        _end(_fail, lease, error)
     except Exception:
         log.exception("operation failed unexpectedly", extra={"kind": kind})
         _end(leases.fail, lease, unfinished(kind, f"The {kind} failed inside KeepState."))
@@ -82,6 +85,17 @@ def _in_turn(work: Work) -> None:
         if not mine:
             raise LeaseLost(work.operation.id)
         HANDLERS[kind](work)
+
+
+@transaction.atomic
+def _fail(lease: Lease, error: ServiceError) -> None:
+    """With a save that found its machine gone, the session has failed: what its policy asks for then is asked for in the same commit."""
+    leases.fail(lease, error)
+    if error.word != MachineLost.code:
+        return
+    session = Session.objects.select_for_update(no_key=True).get(operations=lease.operation_id)
+    if session.runtime_state == SessionState.FAILED and lost_its_machine(session.failure or {}) and not busy(session):
+        recovery_policy.recover(session, by=ResumedBy.MACHINE_LOST, source=f"operation/{lease.operation_id}")
 
 
 def _end(end: Callable[[Lease, ServiceError], None], lease: Lease, error: ServiceError) -> None:

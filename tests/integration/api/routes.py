@@ -35,6 +35,7 @@ BODIES: dict[str, Any] = {
     "workspaces": {},
     "session-checkpoint-policy": {"enabled": True, "expected_revision": 1},
     "session-idle": {"enabled": True, "expected_revision": 1},
+    "session-recovery-policy": {"on_machine_loss": True, "expected_revision": 1},
     "session-checkpoint-point": {"name": "a-name"},
     "session-retention": {"enabled": False, "expected_revision": 0},
     "session-retention-preview": {"keep_last": 3},

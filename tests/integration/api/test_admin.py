@@ -25,6 +25,7 @@ from sessions_app.models import (
     DeviceGrant,
     IdlePolicy,
     Membership,
+    RecoveryPolicy,
     RetentionPolicy,
     SavePolicy,
     Session,
@@ -56,6 +57,7 @@ def _more(owner: Tenant, number: int) -> None:
     AccountQuota.objects.get_or_create(account=owner.account)
     SavePolicy.objects.create(session=session)
     IdlePolicy.objects.create(session=session)
+    RecoveryPolicy.objects.create(session=session)
     tokens.issue(owner.account, "another")
     Pack.objects.create(id=f"{number:064d}", account=owner.account, stored_bytes=1, unit_count=1, units=b"")
     Manifest.objects.create(id=f"{number:064d}", account=owner.account, stored_bytes=1)
@@ -92,7 +94,17 @@ def _page(model: Any) -> str:
 
 def test_every_kind_of_row_is_there() -> None:
     names = {model.__name__ for model in OURS}
-    of_sessions = {"Account", "ApiToken", "Session", "Operation", "SessionEvent", "SavePolicy", "IdlePolicy", "ServiceRecord"}
+    of_sessions = {
+        "Account",
+        "ApiToken",
+        "Session",
+        "Operation",
+        "SessionEvent",
+        "SavePolicy",
+        "IdlePolicy",
+        "RecoveryPolicy",
+        "ServiceRecord",
+    }
     of_accounts = {"AccountDeletion", "AccountQuota", "Membership", "DeviceGrant", "RetentionPolicy", "WebhookEndpoint", "WebhookDelivery"}
     of_the_store = {"Image", "Pin", "Checkpoint", "Pack", "Manifest", "OrphanObject", "ErasureReceipt", "Sweep"}
     of_the_gateway = {"ProviderKey", "Call", "UsageEntry", "SessionBudget", "AccountBudget", "EgressSum"}

@@ -46,6 +46,20 @@ def test_parking_is_read_and_switched_on(api: Caller, owner: Tenant) -> None:
     assert api("PUT", path, {"enabled": True, "idle_minutes": 0, "expected_revision": 1}).status_code == 400
 
 
+def test_what_becomes_of_a_session_after_a_loss_is_read_and_chosen(api: Caller, owner: Tenant) -> None:
+    session = session_row(owner.account)
+    path = f"/api/v2/sessions/{session.id}/recovery-policy"
+    before = api("GET", path).json()["data"]
+    assert set(before) == {"on_host_loss", "on_machine_loss", "resumed_lately", "note", "session_revision"}
+    assert (before["on_host_loss"], before["on_machine_loss"], before["resumed_lately"]) == (True, False, 0)
+    change = {"on_machine_loss": True, "expected_revision": before["session_revision"]}
+    after = api("PUT", path, change).json()["data"]
+    assert (after["on_host_loss"], after["on_machine_loss"]) == (True, True)
+    assert api("PUT", path, change).json()["data"] == after, "the same request again is answered as the first"
+    refused = api("PUT", path, {**change, "on_host_loss": False})
+    assert (refused.status_code, error_of(refused)["code"]) == (409, "ks_revision_conflict")
+
+
 def test_what_has_not_begun_is_cancelled_at_once_and_again_is_the_same(api: Caller, owner: Tenant) -> None:
     session = session_row(owner.account)
     operation = sessions.checkpoint(session, stop=False, reason="", asked=Asked())

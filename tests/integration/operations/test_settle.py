@@ -10,10 +10,12 @@ from django.db import connection
 from django.db.models import F
 
 from sessions_app.models import Session, SessionUsage
+from sessions_app.services import recovery_policy
 from sessions_app.states import SessionState
 from tests.integration.operations.world import (
     World,
     done,
+    error_of,
     events,
     guest,
     live_machines,
@@ -90,6 +92,40 @@ def test_a_guest_that_ended_by_itself_is_recorded_as_such_and_its_last_checkpoin
     world.faults.guest_ended = None
     world.resume(session)
     assert guest(session, "cat note") == "kept"
+
+
+def test_a_machine_that_was_killed_goes_on_from_its_last_checkpoint_if_its_owner_wants_that(world: World, session: Session) -> None:
+    guest(session, "echo kept > note")
+    world.save(session)
+    recovering(session)
+    world.kill(session)
+    settled(session)
+    done(session.operations.get(kind="resume", parameters__by="machine_lost"))
+    session.refresh_from_db()
+    assert (session.runtime_state, session.epoch, guest(session, "cat note")) == ("running", 2, "kept")
+
+
+def test_a_machine_that_a_save_finds_gone_goes_on_too(world: World, session: Session) -> None:
+    world.save(session)
+    recovering(session)
+    world.kill(session)
+    assert error_of(world.ask_save(session))["code"] == "ks_machine_lost"
+    assert session.operations.filter(kind="resume", parameters__by="machine_lost", state="queued").count() == 1
+
+
+@pytest.mark.parametrize("ending", [Ending.GUEST_SHUTDOWN, Ending.GUEST_PANICKED])
+def test_a_guest_that_ended_by_itself_is_not_resumed_whatever_its_owner_wants(world: World, session: Session, ending: Ending) -> None:
+    world.save(session)
+    recovering(session)
+    world.faults.guest_ended = ending
+    settled(session)
+    assert session.runtime_state == "failed"
+    assert not session.operations.filter(kind="resume").exists()
+
+
+def recovering(session: Session) -> None:
+    recovery_policy.change(session, on_host_loss=None, on_machine_loss=True, expected_revision=session.revision)
+    session.refresh_from_db()
 
 
 def test_a_guest_that_ended_before_anything_was_saved_says_so(world: World, session: Session) -> None:
