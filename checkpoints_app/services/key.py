@@ -116,6 +116,18 @@ def unwrap(account_id: str, wrapped: bytes) -> SecretKey:
     return unwrap_root_key(previous[0], account_id, wrapped)
 
 
+def master_key_fits() -> bool | None:
+    """Whether the master key opens the newest of the accounts' keys, which any host may have made; None while there is none."""
+    newest = AccountKey.objects.order_by("-created_at").first()
+    if newest is None:
+        return None
+    try:
+        unwrap(newest.account_id, bytes(newest.wrapped))
+    except IntegrityError:
+        return False
+    return True
+
+
 def receipt_keys() -> list[bytes]:
     """What receipts are signed with: derived from the master keys, the current one first."""
     return [blake3(master.reveal(), derive_key_context=_RECEIPT_CONTEXT).digest() for master in master_keys()]

@@ -5,7 +5,7 @@ import os
 import sys
 from pathlib import Path
 
-from keepstate_site.stack import commands, up
+from keepstate_site.stack import commands, host, up
 from keepstate_site.stack.errors import StackError
 from keepstate_site.stack.paths import PROJECT, default_root
 
@@ -20,6 +20,8 @@ def main(argv: list[str]) -> int:
     try:
         if command == "up":
             return _up(rest)
+        if command == "host":
+            return _host(rest)
         if command == "manage":
             return commands.run(default_root(), [sys.executable, str(PROJECT / "manage.py"), *rest])
         if command == "run":
@@ -33,7 +35,7 @@ def main(argv: list[str]) -> int:
     except StackError as error:
         sys.stderr.write(f"keepstate: {error}\n")
         return 1
-    sys.stderr.write("usage: python -m keepstate_site.stack up|manage|run|test|doctor ...\n")
+    sys.stderr.write("usage: python -m keepstate_site.stack up|host|manage|run|test|doctor ...\n")
     return 2
 
 
@@ -41,6 +43,7 @@ def _up(argv: list[str]) -> int:
     parser = argparse.ArgumentParser(prog="keepstate up")
     parser.add_argument("--var", type=Path, default=default_root(), help="the root of all state (default: KEEPSTATE_VAR, else ./var)")
     parser.add_argument("--port", type=int, help="port on 127.0.0.1; 0: any free one (default: 8080, or any free one where that is taken)")
+    parser.add_argument("--hosts", type=int, default=1, metavar="N", help="as many hosts on this machine; 0: web, beat and control alone")
     parser.add_argument("--account", default="demo", help="the account whose API token is printed")
     parser.add_argument("--logs", action="store_true", help="print every process's output as well")
     parser.add_argument("--ready-file", type=Path, help="written as JSON once the stack serves")
@@ -49,6 +52,13 @@ def _up(argv: list[str]) -> int:
     parser.add_argument("--show-credentials", action="store_true", help="print the admin login and the API token; start nothing")
     options = parser.parse_args(argv)
     return up.show_credentials(options.var) if options.show_credentials else up.up(options)
+
+
+def _host(argv: list[str]) -> int:
+    """With `--id` the workers of that host; anything else is `manage.py host`, which tells of the fleet's hosts and changes them."""
+    if any(word == "--id" or word.startswith("--id=") for word in argv):
+        return host.main(argv, default_root())
+    return commands.run(default_root(), [sys.executable, str(PROJECT / "manage.py"), "host", *argv])
 
 
 def _test(argv: list[str]) -> int:

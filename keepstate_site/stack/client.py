@@ -34,7 +34,13 @@ class RunningStack:
 
 @contextmanager
 def running(
-    root: Path, *, account: str = "demo", fake_provider: bool = False, env: Mapping[str, str] | None = None, show: bool = False
+    root: Path,
+    *,
+    account: str = "demo",
+    fake_provider: bool = False,
+    env: Mapping[str, str] | None = None,
+    show: bool = False,
+    hosts: int = 1,
 ) -> Iterator[RunningStack]:
     """Start a stack with `root` as its KEEPSTATE_VAR on any free port; yield once it serves; stop it in order at the end.
 
@@ -45,7 +51,15 @@ def running(
     with tempfile.TemporaryDirectory(prefix="keepstate-") as scratch, (paths.logs / "stack.log").open("wb") as log:
         ready_file = Path(scratch) / "ready.json"
         argv = [sys.executable, "-m", "keepstate_site.stack", "up", "--var", str(paths.root), "--port", "0"]
-        argv += ["--ready-file", str(ready_file), "--account", account, *(["--fake-provider"] if fake_provider else [])]
+        argv += [
+            "--ready-file",
+            str(ready_file),
+            "--account",
+            account,
+            "--hosts",
+            str(hosts),
+            *(["--fake-provider"] if fake_provider else []),
+        ]
         process = subprocess.Popen(
             argv,
             cwd=PROJECT,

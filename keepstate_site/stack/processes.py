@@ -14,21 +14,32 @@ from keepstate_site.stack.paths import PROJECT
 from keepstate_site.stack.services import Services, role
 
 # Each is `manage.py run_worker NAME`: pool, slots and queues belong to the workers' own code, which knows its host and pins.
-WORKERS = ("vm", "io", "control")
+HOST_WORKERS = ("vm", "io")
 WORKER_STOP_SECONDS = 50  # a warm stop lets a save finish; what is killed later is taken up again by lease
 GATEWAY_DRAIN_SECONDS = 50  # in a stack that stops there is no successor: calls that last longer end as unknown
 READY_SECONDS = 90
 PROBE_SECONDS = 5
 
 
-def workers(services: Services) -> list[Spec]:
-    return [_python(services, f"worker-{name}", ["manage.py", "run_worker", name], stop=WORKER_STOP_SECONDS) for name in WORKERS]
+def host(services: Services, host_id: str) -> list[Spec]:
+    """The worker set of one host.
+
+    The gateway ends with the workers: what it has begun it reads to its end for as long as a save may take.
+    """
+    gateway = ["manage.py", "run_gateway", "--drain-seconds", str(GATEWAY_DRAIN_SECONDS)]
+    return [
+        *(_worker(services, kind, host_id) for kind in HOST_WORKERS),
+        _python(services, "gateway", gateway, host_id, stop=GATEWAY_DRAIN_SECONDS + 10),
+    ]
 
 
-def gateway(services: Services) -> Spec:
-    """It ends with the workers: what it has begun it reads to its end for as long as a save may take."""
-    arguments = ["manage.py", "run_gateway", "--drain-seconds", str(GATEWAY_DRAIN_SECONDS)]
-    return _python(services, "gateway", arguments, stop=GATEWAY_DRAIN_SECONDS + 10)
+def control(services: Services, host_id: str = "") -> Spec:
+    """The sweeps of the whole fleet. Several beside each other do no harm."""
+    return _worker(services, "control", host_id)
+
+
+def _worker(services: Services, kind: str, host_id: str) -> Spec:
+    return _python(services, f"worker-{kind}", ["manage.py", "run_worker", kind], host_id, stop=WORKER_STOP_SECONDS)
 
 
 def fake_provider(services: Services, listener: socket.socket) -> Spec:
@@ -44,11 +55,11 @@ def fake_provider(services: Services, listener: socket.socket) -> Spec:
     )
 
 
-def beat(services: Services) -> Spec:
+def beat(services: Services, host_id: str = "") -> Spec:
     # The schedule is code and a missed tick costs nothing, so beat's own memory of it may be lost with the directory.
-    schedule = services.paths.run / "beat-schedule"
+    schedule = services.paths.run / _named("beat-schedule", host_id)
     arguments = ["-m", "celery", "-A", "keepstate_site", "beat", "--schedule", str(schedule), "--pidfile", ""]
-    return _python(services, "beat", arguments, stop=10)
+    return _python(services, "beat", arguments, host_id, stop=10)
 
 
 def web(services: Services, listener: socket.socket) -> Spec:
@@ -66,7 +77,9 @@ def web(services: Services, listener: socket.socket) -> Spec:
     )
 
 
-def _python(services: Services, name: str, arguments: list[str], *, stop: float) -> Spec:
+def _python(services: Services, kind: str, arguments: list[str], host_id: str, *, stop: float) -> Spec:
+    """Several hosts may share a root: what a process of one leaves there has the host in its name."""
+    name = _named(kind, host_id)
     marker = services.paths.run / f"{name}.ready"
     env = role(services.environment(), "worker") | {"KEEPSTATE_READY_MARKER": str(marker)}
     return Spec(
@@ -74,12 +87,16 @@ def _python(services: Services, name: str, arguments: list[str], *, stop: float)
         argv=[sys.executable, *arguments],
         before=_remover(marker),
         ready=marker.exists,
-        env=env,
+        env=env | ({"KEEPSTATE_HOST_ID": host_id} if host_id else {}),
         cwd=PROJECT,
         ready_seconds=READY_SECONDS,
         stop_signal=signal.SIGTERM,
         stop_seconds=stop,
     )
+
+
+def _named(kind: str, host_id: str) -> str:
+    return f"{kind}@{host_id}" if host_id else kind
 
 
 def _remover(marker: Path) -> Callable[[], None]:

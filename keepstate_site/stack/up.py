@@ -7,10 +7,12 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Sequence
+from contextlib import ExitStack
 from dataclasses import replace as replace_fields
 from pathlib import Path
 
-from keepstate_site.stack import credentials, processes
+from keepstate_site.stack import credentials, hosts, processes
 from keepstate_site.stack.child import die_with_parent
 from keepstate_site.stack.credentials import Logins
 from keepstate_site.stack.errors import StackError
@@ -28,26 +30,28 @@ def say(text: str) -> None:
 
 def up(options: argparse.Namespace) -> int:
     begun = time.monotonic()
-    with started(options.var, "up", say, echo=options.logs) as (supervisor, services):
+    ids = [] if options.services_only else hosts.ids(options.var, options.hosts)
+    with ExitStack() as locks, started(options.var, "up", say, echo=options.logs) as (supervisor, services):
+        locks.enter_context(hosts.held(options.var, ids))  # let go only once everything has stopped
         if services.home:
             say(f"database and broker: ready (data in {services.home.data})")
         if options.services_only:
             announce_services(services, options.ready_file)
         else:
-            serve(supervisor, services, options, begun)
+            serve(supervisor, services, options, ids, begun)
         supervisor.run_until(lambda: False)
         say("stopping")
     say("stopped")
     return 0
 
 
-def serve(supervisor: Supervisor, services: Services, options: argparse.Namespace, begun: float) -> None:
+def serve(supervisor: Supervisor, services: Services, options: argparse.Namespace, ids: Sequence[str], begun: float) -> None:
     prepare(supervisor, services, options.account)
     listener = processes.listen(options.port)
     if options.fake_provider:
         services = with_fake_provider(supervisor, services)
-    say("workers, gateway, beat and web are starting")
-    supervisor.start([*processes.workers(services), processes.gateway(services)])
+    say(f"web, beat, control and {'the workers of ' + ', '.join(ids) if ids else 'no host'} are starting")
+    supervisor.start([*(spec for one in ids for spec in processes.host(services, one)), processes.control(services)])
     supervisor.start([processes.beat(services), processes.web(services, listener)])
     logins = credentials.kept(services.paths)
     if logins is None:

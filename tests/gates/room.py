@@ -29,7 +29,7 @@ COUNTER = (
     'while :; do n=$((n+1)); echo "$n $nonce" > /run/status.new; mv /run/status.new /run/status; sleep 0.2; done'
 )
 
-_PROVIDERS = ("KEEPSTATE_ANTHROPIC_URL", "KEEPSTATE_OPENAI_URL", "KEEPSTATE_GEMINI_URL")
+PROVIDERS = ("KEEPSTATE_ANTHROPIC_URL", "KEEPSTATE_OPENAI_URL", "KEEPSTATE_GEMINI_URL")
 
 
 @dataclass
@@ -174,6 +174,18 @@ def room(root: Path, *, switch: Path | None = None, environment: Mapping[str, st
     its own.
     """
     crash_file, programs = root / "crash", root / "bin"
+    env = {**stack_environment(root, switch), **(environment or {})}
+    with networks_removed(root), provider() as beside, running(root / "var", env=env | dict.fromkeys(PROVIDERS, beside.url)) as stack:
+        opened = Room(Client(stack.url, stack.token, poll_share=0.25), stack.root, crash_file, programs, beside, switch)
+        try:
+            yield opened
+        finally:
+            _delete(opened, _sessions(opened))
+
+
+def stack_environment(root: Path, switch: Path | None) -> dict[str, str]:
+    """Short leases, quick sweeps, no bound on requests, servers of its own. Makes the directory `bin`, and the switch."""
+    programs = root / "bin"
     programs.mkdir(exist_ok=True)
     env = {
         "PATH": f"{programs}:{os.environ['PATH']}",
@@ -183,19 +195,13 @@ def room(root: Path, *, switch: Path | None = None, environment: Mapping[str, st
         "KEEPSTATE_SWEEP_SECONDS": "2",  # five tasks each, which at every second keep an eighth of a processor busy
         "KEEPSTATE_RATE_TOKEN": "1000000",  # one token asks for everything here, as fast as it can
         "KEEPSTATE_RATE_ACCOUNT": "1000000",
-        "KEEPSTATE_CRASH_FILE": str(crash_file),
+        "KEEPSTATE_CRASH_FILE": str(root / "crash"),
         **dict.fromkeys(("DATABASE_URL", "REDIS_URL", "CHECKPOINT_STORE_URL"), ""),  # its own, not those of the test run
     }
-    env |= environment or {}
     if switch:
         switch.touch()
         env |= {"DJANGO_SETTINGS_MODULE": "tests.sabotage.settings", "KEEPSTATE_SABOTAGE_FILE": str(switch)}
-    with networks_removed(root), provider() as beside, running(root / "var", env=env | dict.fromkeys(_PROVIDERS, beside.url)) as stack:
-        opened = Room(Client(stack.url, stack.token, poll_share=0.25), stack.root, crash_file, programs, beside, switch)
-        try:
-            yield opened
-        finally:
-            _delete(opened, _sessions(opened))
+    return env
 
 
 @contextmanager

@@ -8,7 +8,7 @@ import signal
 import socket
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from functools import partial
@@ -22,6 +22,7 @@ from tests.support.waiting import until
 
 BUCKET, VERSIONED = "kept-work", "kept-versions"
 READY_SECONDS = 60
+STOP_SECONDS = 60
 VOLUME_MIB = 64
 STARTS = 3  # a port that was free a moment ago may be taken
 _PORTS = ("master.port", "master.port.grpc", "volume.port", "volume.port.grpc", "filer.port", "filer.port.grpc", "s3.port", "s3.port.grpc")
@@ -29,11 +30,23 @@ _PR_SET_PDEATHSIG = 1
 _libc = ctypes.CDLL(None)
 
 
-@dataclass(frozen=True)
+@dataclass(eq=False)
 class S3Server:
     endpoint: str
     process: "subprocess.Popen[bytes]"
     credentials: Credentials = field(repr=False)
+    again: Callable[[], "subprocess.Popen[bytes]"] = field(repr=False)  # the same server on the same data
+
+    def stop(self) -> None:
+        """In order: what it holds is written."""
+        self.process.terminate()
+        self.process.wait(STOP_SECONDS)
+
+    def start(self) -> None:
+        """From the main thread, after a stop: it has what it had, at the same address. Returns once it answers."""
+        self.process = self.again()
+        until(partial(_settled, self), READY_SECONDS, "SeaweedFS answers or ends")
+        assert self.process.poll() is None, "SeaweedFS did not start again"
 
     def place(self, location: str = "", *, bucket: str = BUCKET, endpoint: str | None = None) -> S3Place:
         where = endpoint or self.endpoint
@@ -65,10 +78,10 @@ def _started(directory: Path, config: Path, credentials: Credentials, disk_mib: 
     for number in range(STARTS):
         ports = dict(zip(_PORTS, free_ports(len(_PORTS)), strict=True))
         log = directory / f"log-{number}"
-        process = _spawn(directory, _options(directory, config, ports, disk_mib), log, memory_mib)
-        server = S3Server(f"http://127.0.0.1:{ports['s3.port']}", process, credentials)
+        spawn = partial(_spawn, directory, _options(directory, config, ports, disk_mib), log, memory_mib)
+        server = S3Server(f"http://127.0.0.1:{ports['s3.port']}", spawn(), credentials, spawn)
         until(partial(_settled, server), READY_SECONDS, "SeaweedFS answers or ends")
-        if process.poll() is None:
+        if server.process.poll() is None:
             return server
     raise AssertionError(f"SeaweedFS did not start: {log.read_text()[-2000:]}")
 
@@ -103,7 +116,7 @@ def _spawn(directory: Path, options: dict[str, object], log: Path, memory_mib: i
         "WEED_MASTER_VOLUME_GROWTH_COPY_1": "1",  # volumes made at once; the default of 7 per bucket would take the disk's bound
     }
     weed = Path(sys.executable).with_name("weed")
-    with log.open("wb") as output:
+    with log.open("ab") as output:
         return subprocess.Popen(
             [weed, "-logtostderr=true", "server", *(f"-{name}={value}" for name, value in options.items())],
             cwd=directory,

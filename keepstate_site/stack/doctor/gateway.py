@@ -21,7 +21,7 @@ def gateway() -> Iterator[Finding]:
     if held:
         yield ok("gateway", f"a process serves the machines of {held[0].parts[-3]}")
     elif lock.holder(Paths(root)):
-        yield warn("gateway", "the stack runs, and no gateway serves its machines", f"see {root / 'log/gateway.log'}")
+        yield warn("gateway", "the stack runs, and no gateway serves its machines", f"see {root / 'log'}/gateway@*.log")
     else:
         yield ok("gateway", "does not run, nor does the stack")
 
