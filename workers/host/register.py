@@ -3,8 +3,6 @@
 import logging
 import os
 
-from django.db.models.functions import Now
-
 from checkpoints_app.models import Pin
 from checkpoints_app.services import image as images
 from sessions_app.errors import FleetUnavailable
@@ -13,7 +11,8 @@ from workers.host.claim import claim
 from workers.host.drivers import driver
 from workers.host.identity import boot_id, host_directory, images_directory
 from workers.host.pins import resumable_here
-from workers.models import Host, HostPin
+from workers.host.proved import keep
+from workers.models import Host
 
 MIB = 1 << 20
 
@@ -40,9 +39,7 @@ def register() -> Host:
         boot_id=boot_id(),
         network=driver().capabilities().network,
     )
-    HostPin.objects.filter(host=host).exclude(pin__in=proved).delete()  # a pin that is not proved any more takes no work here
-    for pin in proved:
-        HostPin.objects.update_or_create(host=host, pin=pin, defaults={"proved_at": Now()})
+    keep(host, proved)
     return host
 
 

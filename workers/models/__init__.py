@@ -1,3 +1,4 @@
+from workers.models.former_pin import FormerPin
 from workers.models.host import Host, HostPin
 
-__all__ = ["Host", "HostPin"]
+__all__ = ["FormerPin", "Host", "HostPin"]
