@@ -53,7 +53,12 @@ def _drawn(file: Path, text: str) -> str:
 
 
 def host_directory() -> Path:
-    return Path(settings.KEEPSTATE_VAR) / "host" / host_id()
+    return directory_of(host_id())
+
+
+def directory_of(host: str) -> Path:
+    """Where that host's files lie if it is on this machine, below the same root."""
+    return Path(settings.KEEPSTATE_VAR) / "host" / host
 
 
 def machines_directory() -> Path:

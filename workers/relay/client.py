@@ -16,7 +16,7 @@ from sessions_app.errors import (
     ServiceError,
 )
 from sessions_app.models import Session
-from workers.host.identity import host_directory, host_id
+from workers.host.identity import directory_of
 from workers.relay.address import reach
 from workers.wire import messages
 from workers.wire.stream import Broken
@@ -32,14 +32,15 @@ def ask(session: Session, verb: str, arguments: Mapping[str, Any], blob: bytes =
 
 
 def open_link(session: Session) -> socket.socket:
-    """A connection to the relay of the session's host. Raises FleetUnavailable."""
-    if session.host_id != host_id():
+    """A connection to the relay of the session's host, which must be on this machine and below the same root. Raises FleetUnavailable."""
+    directory = directory_of(session.host_id)
+    if not session.host_id or not directory.is_dir():
         raise FleetUnavailable(
             "The session's machine runs on another host, and this web process reaches only the machines of its own. Nothing was done.",
             next_action="Ask the web process of the machine's host, or use exec, which reaches every host.",
         )
     try:
-        return reach(host_directory())
+        return reach(directory)
     except OSError as error:
         raise FleetUnavailable(
             "The worker that reaches the machines of this host does not run. Nothing was done.",

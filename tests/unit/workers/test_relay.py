@@ -8,11 +8,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from pytest_django.fixtures import Settings
 
+from sessions_app.errors import FleetUnavailable
+from sessions_app.models import Session
 from tests.support.waiting import until
+from workers.host import identity
 from workers.machine.driver import MachineError
 from workers.machine.script import ScriptResult
-from workers.relay import address, server
+from workers.relay import address, client, server
 from workers.wire import messages
 from workers.wire.stream import Broken
 
@@ -142,3 +146,21 @@ def test_a_second_relay_of_a_host_waits_until_the_first_has_gone(tmp_path, machi
     second.close()
     waiting.join(10)
     assert not waiting.is_alive()
+
+
+def test_a_web_process_reaches_the_relay_of_any_host_below_its_root_and_no_other(
+    tmp_path: Path, settings: Settings, machine: Machine
+) -> None:
+    settings.KEEPSTATE_VAR = tmp_path
+    directory = identity.directory_of("h-2")
+    directory.mkdir(parents=True)
+    serving = server.start(directory, lambda session, epoch: machine)  # type: ignore[arg-type,return-value]
+    until(lambda: _listens(directory), 10, "the relay listens")
+    try:
+        _, listing = client.ask(Session(id=SESSION, host_id="h-2", epoch=1), "files.list", {"path": ".", "limit": 10})
+    finally:
+        serving.close()
+    assert json.loads(listing)["is_dir"]
+    for elsewhere in ("h-3", ""):
+        with pytest.raises(FleetUnavailable, match="another host"):
+            client.open_link(Session(id=SESSION, host_id=elsewhere, epoch=1))
