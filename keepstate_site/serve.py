@@ -1,4 +1,6 @@
-"""The web process: uvicorn on a socket that the supervisor has bound and passed on. `python -m keepstate_site.serve FD`."""
+"""The web process: `python -m keepstate_site.serve FD`, a socket that a supervisor has bound and passed on; or `ADDRESS:PORT`, where
+there is none, in a container.
+"""
 
 import os
 import socket
@@ -35,15 +37,23 @@ class Server(uvicorn.Server):
         await super().shutdown(sockets)
 
 
-def main(descriptor: int) -> None:
+def listener(where: str) -> socket.socket:
+    """Raises OSError where the address is taken, ValueError for what is neither."""
+    if where.isdecimal():
+        return socket.socket(fileno=int(where))
+    address, _, port = where.rpartition(":")
+    return socket.create_server((address, int(port)), backlog=512)
+
+
+def main(where: str) -> None:
     os.environ.setdefault("DJANGO_SETTINGS_MODULE", "keepstate_site.settings")
     from django.conf import settings
 
     # Whoever connects could send a proxy's headers himself, and be another address at each request: they count only where a proxy is known.
     proxied = settings.SECURE_PROXY_SSL_HEADER is not None
     config = uvicorn.Config("keepstate_site.asgi:application", proxy_headers=proxied, **OPTIONS)
-    Server(config).run(sockets=[socket.socket(fileno=descriptor)])
+    Server(config).run(sockets=[listener(where)])
 
 
 if __name__ == "__main__":
-    main(int(sys.argv[1]))
+    main(sys.argv[1])
