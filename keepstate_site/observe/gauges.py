@@ -11,7 +11,7 @@ from keepstate_site.observe import sweeps
 from sessions_app.models import Operation, Session, WebhookDelivery
 from sessions_app.states import OPERATION_ACTIVE, SESSION_LIVE, DeliveryState, OperationState, SessionState
 from workers.host import liveness
-from workers.models import Host
+from workers.host.state import counted
 
 
 def all_gauges() -> Iterator[Metric]:
@@ -52,14 +52,12 @@ def _age(column: str) -> Cast:
 
 
 def _hosts() -> Iterator[Metric]:
-    hosts = GaugeMetricFamily("keepstate_hosts", "Hosts by whether they are heard of.", labels=["state"])
+    hosts = GaugeMetricFamily("keepstate_hosts", "Hosts by what they are now.", labels=["state"])
     memory = GaugeMetricFamily("keepstate_host_memory_bytes", "Memory of the hosts that are alive.")
     used = GaugeMetricFamily("keepstate_machine_memory_bytes", "Memory of the machines that run.")
     alive = liveness.alive()
-    drained = alive.filter(draining=True).count()
-    hosts.add_metric(["alive"], alive.count() - drained)
-    hosts.add_metric(["draining"], drained)
-    hosts.add_metric(["silent"], Host.objects.filter(retired_at=None).exclude(liveness.is_fresh()).count())
+    for state, number in counted().items():
+        hosts.add_metric([state], number)
     memory.add_metric([], alive.aggregate(sum=Sum("memory_bytes"))["sum"] or 0)
     used.add_metric([], Session.objects.filter(runtime_state__in=SESSION_LIVE).aggregate(sum=Sum("memory_bytes"))["sum"] or 0)
     yield from (hosts, memory, used)

@@ -17,6 +17,7 @@ KEEPSTATE_IMAGES = Path(env.text("KEEPSTATE_IMAGES", str(KEEPSTATE_VAR / "images
 KEEPSTATE_HOST_ID = env.text("KEEPSTATE_HOST_ID")  # empty: drawn once and kept below KEEPSTATE_VAR
 KEEPSTATE_MACHINE_DRIVER = env.text("KEEPSTATE_MACHINE_DRIVER", "qemu")  # or fake: machines without a hypervisor, for tests
 KEEPSTATE_HOST_SILENT_SECONDS = env.number("KEEPSTATE_HOST_SILENT_SECONDS", 20, low=3, high=3600)  # then a host takes no new work
+KEEPSTATE_MOVE_PATIENCE_SECONDS = env.number("KEEPSTATE_MOVE_PATIENCE_SECONDS", 600, low=0, high=86400)  # commands waited for by a drain
 KEEPSTATE_HOST_RETURN_SECONDS = env.number("KEEPSTATE_HOST_RETURN_SECONDS", 300, low=0, high=86400)  # workers that were stopped in order
 KEEPSTATE_LEASE_SECONDS = env.number("KEEPSTATE_LEASE_SECONDS", 30, low=3, high=3600)  # a dead worker's work is taken up after this
 KEEPSTATE_ACCOUNT_GRACE_HOURS = env.number("KEEPSTATE_ACCOUNT_GRACE_HOURS", 168, low=0, high=10_000)  # until an account's deletion begins

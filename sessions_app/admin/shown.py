@@ -8,9 +8,9 @@ from django.contrib import admin
 #: By what it means to an operator, the states that any of our rows may have. What is not here is shown plainly.
 _WORDS = {
     "success": "running published succeeded live alive active delivered approved consumed done",
-    "info": "queued provisioning checkpointing stopping resuming capturing uploading rewriting pending scheduled",
-    "warning": "deleting erasing condemned draining cancelled reconciliation_required grace",
-    "danger": "failed recovery_required corrupt silent given_up denied",
+    "info": "queued provisioning checkpointing stopping resuming capturing uploading rewriting pending scheduled resting enrolled",
+    "warning": "deleting erasing condemned draining moving cancelled reconciliation_required grace",
+    "danger": "failed recovery_required corrupt silent deaf lost given_up denied",
 }
 MEANS: Mapping[str, str] = {word: meaning for meaning, words in _WORDS.items() for word in words.split()}
 

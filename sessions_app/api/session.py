@@ -62,6 +62,9 @@ class Outcome(serializers.Serializer[Any]):
     execution_epoch = serializers.IntegerField()
     checkpoint_id = serializers.CharField(required=False)
     images_from = serializers.CharField(required=False, help_text="Of a resume: cached, host or store.")
+    fetched_bytes = serializers.IntegerField(
+        required=False, allow_null=True, help_text="Of a resume: what came from a store elsewhere; null where that is not known."
+    )
     verifying = serializers.BooleanField(required=False, help_text="Of a resume: whether its machine runs ahead of its verification.")
 
 

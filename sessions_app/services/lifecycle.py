@@ -3,7 +3,9 @@
 What a policy asks for is an operation like any other, under no key.
 """
 
+from collections.abc import Mapping
 from datetime import timedelta
+from typing import Any
 
 from django.db.models import DateTimeField, DurationField, Expression, ExpressionWrapper, F
 from django.db.models.functions import Now
@@ -17,7 +19,7 @@ _ENDS = frozenset({SessionState.STOPPING, SessionState.PARKED, SessionState.FAIL
 #: While the machine runs, its clocks do.
 RUNS = frozenset({SessionState.RUNNING, SessionState.CHECKPOINTING})
 #: In an operation's parameters: who asked for it in the owner's stead.
-POLICY, BUDGET = "policy", "budget"
+POLICY, BUDGET, MOVE = "policy", "budget", "move"
 BY_POLICY = {"by": POLICY}
 
 
@@ -43,8 +45,12 @@ def start_idle(session_id: str) -> None:
     stopped.update(active_at=Now(), look_at=after("idle_minutes"), warned_at=None, deferred_reason="")
 
 
-def ask_save(session: Session, *, stop: bool, reason: str, by: str = POLICY) -> Operation:
-    """Ask for a save in the owner's stead; `by` decides why the session is parked.
+def ask_save(
+    session: Session, *, stop: bool, reason: str, by: str = POLICY, admitted: bool = False, facts: Mapping[str, Any] | None = None
+) -> Operation:
+    """Ask for a save in the owner's stead; `by` decides why the session is parked, `facts` are kept with the parameters.
+
+    `admitted`: no quota of the owner's keeps it from being done.
 
     Prerequisite: the session is locked. Raises WrongState or Conflict; then nothing was written."""
     return operation.accept(
@@ -52,7 +58,8 @@ def ask_save(session: Session, *, stop: bool, reason: str, by: str = POLICY) -> 
         kind=OperationKind.CHECKPOINT,
         place=lambda: placement.on(session.host_id),
         asked=Asked(),
-        parameters={"stop": stop, "reason": reason, "by": by},
+        parameters={"stop": stop, "reason": reason, "by": by, **(facts or {})},
+        admitted=admitted,
     )
 
 

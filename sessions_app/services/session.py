@@ -1,6 +1,6 @@
 """Sessions: asked for, found, moved from state to state by guarded updates."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -27,7 +27,7 @@ from sessions_app.services import (
     workspace,
 )
 from sessions_app.services.operation import Asked
-from sessions_app.services.placement import Placement
+from sessions_app.services.placement import Place, Placement
 from sessions_app.states import SESSION_TRANSITIONS, OperationKind, SessionState
 
 
@@ -145,8 +145,12 @@ def _place_resume(session: Session, checkpoint_id: str) -> Placement:
     return steps.place_resume.call(session=session, checkpoint_id=checkpoint_id)
 
 
-def resume_unasked(session: Session, *, by: str, host_id: str = "") -> Operation:
-    """A resume of the head checkpoint in the owner's stead; `by` says why (states.ResumedBy). `host_id`: there and nowhere else.
+def resume_unasked(
+    session: Session, *, by: str, host_id: str = "", place: Place | None = None, facts: Mapping[str, Any] | None = None
+) -> Operation:
+    """A resume of the head checkpoint in the owner's stead; `by` says why (states.ResumedBy). `facts` are kept with the parameters.
+
+    `host_id`: there and nowhere else; `place`: by the caller's own choice.
 
     Prerequisite: the session is locked, and no exclusive operation of it is active. It has its place in the account's quotas already, for
     its machine ran until now. Raises NoCheckpoint, WrongState, Conflict, and as `steps.place_resume`; then nothing was written.
@@ -156,9 +160,9 @@ def resume_unasked(session: Session, *, by: str, host_id: str = "") -> Operation
     return operation.accept(
         session=session,
         kind=OperationKind.RESUME,
-        place=lambda: steps.place_resume.call(session=session, checkpoint_id=session.head_checkpoint_id, host_id=host_id),
+        place=place or (lambda: steps.place_resume.call(session=session, checkpoint_id=session.head_checkpoint_id, host_id=host_id)),
         asked=Asked(),
-        parameters={"checkpoint_id": session.head_checkpoint_id, "by": by},
+        parameters={"checkpoint_id": session.head_checkpoint_id, "by": by, **(facts or {})},
         admitted=True,
     )
 

@@ -60,7 +60,7 @@ class HostFit:
     """Whether a host could resume what was saved under a pin now, and if not, why."""
 
     host: str
-    state: str  # alive, draining, silent
+    state: str  # a word of workers/host/state.py; alive is one that takes work
     same_pin: bool
     same_architecture: bool  # it has proved some pin of that architecture
     differences: Mapping[str, Mapping[str, str | None]]  # by field, {"checkpoint", "host"}: of the host's nearest pin of that architecture

@@ -1,5 +1,6 @@
 """A backend whose packs are also on this host: reads look here first, what is written or fetched whole stays."""
 
+import threading
 from collections.abc import Iterable, Iterator
 
 from checkpoints_app.store.backends import Backend, Batch
@@ -12,10 +13,21 @@ class CachingBackend:
 
     def __init__(self, store: Backend, cache: PackCache):
         self.store, self.cache = store, cache
+        self._fetched = 0
+        self._counting = threading.Lock()
+
+    @property
+    def fetched_bytes(self) -> int:
+        """What has come from the store through this one, as it lies there."""
+        return self._fetched
+
+    def _count(self, size: int) -> None:
+        with self._counting:
+            self._fetched += size
 
     def fill(self, key: str) -> None:
         """Have the whole pack here before it is read in many places. Where there is no room it is read from the store as it is needed."""
-        self.cache.fill(key, self.store)
+        self.cache.fill(key, self)
 
     def distrust(self, key: str) -> bool:
         """A reader refused what was read of this pack: drop it. False if it was the store itself that was read."""
@@ -28,14 +40,23 @@ class CachingBackend:
         return self.store.put_if_absent(key, chunks)
 
     def head(self, key: str, max_bytes: int) -> Head:
-        return (self.cache.head(key, max_bytes) if is_pack(key) else None) or self.store.head(key, max_bytes)
+        found = self.cache.head(key, max_bytes) if is_pack(key) else None
+        if found is None:
+            found = self.store.head(key, max_bytes)
+            self._count(len(found.data))
+        return found
 
     def read(self, key: str, offset: int, length: int) -> bytes:
         found = self.cache.read(key, offset, length) if is_pack(key) else None
-        return self.store.read(key, offset, length) if found is None else found
+        if found is None:
+            found = self.store.read(key, offset, length)
+            self._count(len(found))
+        return found
 
     def stream(self, key: str, chunk_bytes: int = 1 << 20) -> Iterator[bytes]:
-        return self.store.stream(key, chunk_bytes)
+        for chunk in self.store.stream(key, chunk_bytes):
+            self._count(len(chunk))
+            yield chunk
 
     def size(self, key: str) -> int:
         return self.store.size(key)

@@ -6,9 +6,11 @@ Two turns at once do no harm: each part changes rows by guarded updates alone.
 import logging
 from collections.abc import Callable, Sequence
 
+from workers.fleet import moves
+
 log = logging.getLogger(__name__)
 
-PARTS: Sequence[Callable[[], int]] = ()
+PARTS: Sequence[Callable[[], int]] = (moves.move_on,)
 
 
 def take() -> int:

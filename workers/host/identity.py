@@ -14,7 +14,7 @@ from pathlib import Path
 
 from django.conf import settings
 
-_SAFE = re.compile(r"[a-z0-9][a-z0-9-]{0,39}")
+SAFE = re.compile(r"[a-z0-9][a-z0-9-]{0,39}")
 
 
 @cache
@@ -24,7 +24,7 @@ def host_id() -> str:
     file = Path(settings.KEEPSTATE_VAR) / "host_id"
     if not wanted:
         wanted = _drawn(file, "h-" + os.urandom(4).hex())
-    if not _SAFE.fullmatch(wanted):
+    if not SAFE.fullmatch(wanted):
         raise ValueError(f"host id {wanted!r}: use 1 to 40 of a-z, 0-9 and '-' (KEEPSTATE_HOST_ID, or the file {file})")
     return wanted
 

@@ -10,6 +10,7 @@ from sessions_app.services.placement import Placement
 from workers.host import liveness
 from workers.host.compatibility import hosts_for_pin
 from workers.host.room import room
+from workers.host.state import HEARD
 
 #: Taken last in a transaction: whoever holds it waits for nobody.
 LOCK = "placement"
@@ -56,7 +57,7 @@ def _refuse(checkpoint: Checkpoint, memory_bytes: int) -> None:
             "Every live host with this checkpoint's pin is draining: it takes no new work. Nothing was started.",
             next_action="Ask again once an operator has ended the draining or brought another host with that pin.",
         )
-    others = [fit for fit in hosts_for_pin(checkpoint.pin_id) if fit.state != "silent" and fit.differences]
+    others = [fit for fit in hosts_for_pin(checkpoint.pin_id) if fit.state in HEARD and fit.differences]
     if others:
         differing = others[0].differences
         raise StackIncompatible(

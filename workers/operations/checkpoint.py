@@ -24,6 +24,7 @@ from workers import crash
 from workers.host import machines
 from workers.host.identity import staging_directory
 from workers.machine.driver import Machine
+from workers.operations import moving
 from workers.operations.ended import how_it_ended
 from workers.operations.parking import park_reason
 from workers.operations.save_failure import machine_deaf, machine_gone, save_failed
@@ -153,8 +154,12 @@ def _begin(work: Work) -> Checkpoint:
 
 
 def _require_still_wanted(work: Work) -> None:
-    """A session that was used again since its idle policy asked for its parking is not parked. Raises Cancelled."""
+    """A session that was used again since its idle policy asked for its parking is not parked, nor is one moved in which a command runs.
+
+    Raises Cancelled.
+    """
     asked = work.operation.parameters
+    moving.require_no_command(work)
     if asked.get("by") == "policy" and asked["stop"] and not idle_policy.still_idle(work.session, work.operation):
         raise Cancelled("The session was used again.")
 
@@ -211,6 +216,7 @@ def _stop(work: Work, checkpoint: Checkpoint) -> None:
             host_id="",
         )
         work.succeed(_words(session, checkpoint), http_status=200)
+        moving.go_on(work, checkpoint)
 
 
 def _failed(work: Work, machine: Machine, error: Exception) -> ServiceError:

@@ -1,12 +1,13 @@
-"""Why a session is parked: its owner asked, its policy did, or its budget is spent."""
+"""Why a session is parked: its owner asked, its policy did, its budget is spent, or it moves to another host."""
 
 from sessions_app.models import Operation, Session
 from sessions_app.services import idle_policy
-from sessions_app.services.lifecycle import BUDGET, POLICY
+from sessions_app.services.lifecycle import BUDGET, MOVE, POLICY
 from sessions_app.states import OperationKind
 
 REQUESTED = "requested"
-_REASONS = {POLICY: idle_policy.REASON, BUDGET: "funds_interlock"}
+MOVING = "moving"
+_REASONS = {POLICY: idle_policy.REASON, BUDGET: "funds_interlock", MOVE: MOVING}
 
 
 def park_reason(save: Operation) -> str:

@@ -4,6 +4,7 @@ A refusal leaves the session as it was; a checkpoint that its history does not r
 """
 
 import time
+from typing import Any
 
 from checkpoints_app.models import Checkpoint
 from checkpoints_app.services import checkpoint as checkpoints
@@ -16,7 +17,7 @@ from workers import crash
 from workers.host import machines
 from workers.host.identity import host_id
 from workers.machine.driver import MachineState
-from workers.operations import waking
+from workers.operations import moving, waking
 from workers.operations.work import Work
 
 _FROM = [SessionState.PARKED, SessionState.FAILED, SessionState.RECOVERY_REQUIRED, SessionState.RUNNING]
@@ -42,7 +43,7 @@ def run(work: Work) -> None:
                 event="session.resumed",
                 ready=lambda: _reconcile(work, checkpoint),
                 facts=dict,
-                told=work.succeed,
+                told=lambda figures: _told(work, figures),
             )
         )
     except LeaseLost:
@@ -54,6 +55,11 @@ def run(work: Work) -> None:
         told = error.message if isinstance(error, ServiceError) else "The resume failed inside KeepState."
         waking.give_back(work, "resume_cancelled" if isinstance(error, Cancelled) else "resume_failed", told)
         raise
+
+
+def _told(work: Work, figures: dict[str, Any]) -> None:
+    work.succeed(figures)
+    moving.arrived(work, figures)
 
 
 def _refuse_if_alive(work: Work) -> None:

@@ -205,6 +205,7 @@ def _commit(way: Waking, images: Assembled, running: float, answered: float) -> 
         figures: dict[str, Any] = {
             "checkpoint_id": checkpoint.id,
             "images_from": images.origin,
+            "fetched_bytes": images.fetched_bytes,
             "verifying": bool(images.lazy),
             "running_seconds": round(running, 4),
             "answered_seconds": round(answered, 4),

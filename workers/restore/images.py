@@ -19,6 +19,7 @@ from checkpoints_app.store import IntegrityError, Manifest, MissingObjectError
 from sessions_app.models import Session
 from workers.cache import files as cache
 from workers.cache import store
+from workers.cache.caching import CachingBackend
 from workers.cache.evict import in_use
 from workers.machine.driver import SavedState
 from workers.restore import touched
@@ -39,6 +40,7 @@ class Assembled:
     names: list[str]  # of the cached images, for the note that keeps them from eviction
     origin: str  # cached, host or store
     lazy: str  # the root of the image that its memory is served from while it streams in, or ''
+    fetched_bytes: int | None  # that came from a store elsewhere; None where that is not known: a local store, or memory that streams in
     confirm: Callable[[], None]  # to be called before a virtual CPU runs; raises ImageDamaged
 
 
@@ -64,7 +66,8 @@ def assembled(checkpoint: Checkpoint, check: Callable[[], None], *, lazily: bool
         assert devices is not None
         saved = SavedState(memory.path, found.get(cache.DISK), devices)
         lazy = wanted[cache.MEMORY] if memory.lazy else ""
-        yield Assembled(saved, list(wanted.values()), stored.origin, lazy, memory.confirm)
+        fetched = None if lazy else stored.fetched_bytes()
+        yield Assembled(saved, list(wanted.values()), stored.origin, lazy, fetched, memory.confirm)
 
 
 class _Stored:
@@ -83,6 +86,13 @@ class _Stored:
             pool = self._stack.enter_context(ThreadPoolExecutor(1, "images"))
             self._others = pool.submit(_beside, self._source, self._missing)
         return self._source
+
+    def fetched_bytes(self) -> int | None:
+        """By this process, which fetches whole packs; what a helper reads of one that was not kept for want of room is not in it."""
+        if self._source is None:
+            return 0
+        backend = self._source.backend
+        return backend.fetched_bytes if isinstance(backend, CachingBackend) else None
 
     def others(self) -> dict[str, Path | None]:
         if self._missing:

@@ -2,13 +2,14 @@
 
 from dataclasses import dataclass
 from datetime import datetime
+from typing import Any
 
 from django.db.models import Count, Sum
 
 from sessions_app.models import Session
 from sessions_app.states import SESSION_LIVE, SessionState
-from workers.host import liveness
 from workers.host.room import HOLDS_MEMORY, room
+from workers.host.state import with_state
 from workers.models import Host
 
 #: The states that an operator is told of. Parked and deleted sessions are the many, and nothing is wrong with them.
@@ -24,7 +25,7 @@ def by_state() -> dict[str, int]:
 @dataclass(frozen=True)
 class HostNow:
     id: str
-    state: str  # alive, draining, silent
+    state: str  # of workers/host/state.py
     heartbeat_at: datetime
     machines: int
     promised_bytes: int
@@ -36,13 +37,11 @@ def hosts() -> list[HostNow]:
     held = Session.objects.filter(runtime_state__in=HOLDS_MEMORY).exclude(host_id="").order_by()
     rows = held.values_list("host_id").annotate(number=Count("id"), total=Sum("memory_bytes"))
     by_host = {host: (number, total) for host, number, total in rows}
-    fresh = set(liveness.alive().values_list("id", flat=True))
-    oldest_first = Host.objects.filter(retired_at=None).order_by("heartbeat_at", "id")[:MOST_HOSTS]
+    oldest_first = with_state(Host.objects.filter(retired_at=None)).order_by("heartbeat_at", "id")[:MOST_HOSTS]
     free = room(oldest_first)
-    return [_host(host, host.id in fresh, by_host.get(host.id, (0, 0)), free[host.id]) for host in oldest_first]
+    return [_host(host, by_host.get(host.id, (0, 0)), free[host.id]) for host in oldest_first]
 
 
-def _host(host: Host, fresh: bool, held: tuple[int, int], free: int) -> HostNow:
+def _host(host: Any, held: tuple[int, int], free: int) -> HostNow:
     machines, promised = held
-    state = "silent" if not fresh else "draining" if host.draining else "alive"
-    return HostNow(host.id, state, host.heartbeat_at, machines, promised, free)
+    return HostNow(host.id, host.state, host.heartbeat_at, machines, promised, free)

@@ -13,7 +13,7 @@ from sessions_app.models import Operation
 from sessions_app.services.quota import Quota
 from sessions_app.states import OperationState
 
-_LOOKS: dict[str, Look] = {"alive": "well", "draining": "doubt", "silent": "wrong"}
+_LOOKS: dict[str, Look] = {"alive": "well", "enrolled": "plain", "deaf": "wrong", "silent": "wrong", "lost": "wrong"}  # else: doubt
 _FORMS: dict[str, Format] = {Quota.STORED_BYTES: units.size}
 _MESSAGE_CHARACTERS = 160
 
@@ -63,7 +63,7 @@ def hosts(_span: Span) -> Svg:
     lines = [
         [
             Cell(host.id, row("workers_host", host.id)),
-            Cell(host.state, look=_LOOKS[host.state]),
+            Cell(host.state, look=_LOOKS.get(host.state, "doubt")),
             _age(host.heartbeat_at, now),
             units.count(host.machines),
             units.size(host.promised_bytes),

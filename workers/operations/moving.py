@@ -1,0 +1,96 @@
+"""A session on its way from one host to another: the save that stops it is followed, in one commit, by a resume elsewhere.
+
+The parameters of the save say where it shall go (`to`; '' for any host that can take it), and whether commands are cut off (`cut`). The
+resume's say where it comes from, and what the save has stored.
+"""
+
+import logging
+from typing import Any
+
+from django.db.models import F
+from django.db.models.functions import Now
+
+from checkpoints_app.models import Checkpoint
+from sessions_app.errors import Cancelled, ServiceError
+from sessions_app.models import Session, SessionEvent
+from sessions_app.services import activity, event, lifecycle, placement, record
+from sessions_app.services import session as sessions
+from sessions_app.services.placement import Place, Placement
+from sessions_app.services.steps import place_resume
+from sessions_app.states import RecordKind, ResumedBy
+from workers.host import targets
+from workers.host.identity import host_id
+from workers.operations.work import Work
+
+log = logging.getLogger(__name__)
+
+
+def require_no_command(work: Work) -> None:
+    """Of a save for a move: a command that was asked for meanwhile is waited for, unless that was done long enough. Raises Cancelled."""
+    asked = work.operation.parameters
+    if asked.get("by") == lifecycle.MOVE and not asked.get("cut") and activity.command_runs(work.session):
+        raise Cancelled("A command runs in the session: the move waits for it.")
+
+
+def go_on(work: Work, checkpoint: Checkpoint) -> None:
+    """Prerequisite: inside the commit that parks the session and ends the save. Effects: a resume is asked for, if the save is a move's."""
+    asked = work.operation.parameters
+    if asked.get("by") != lifecycle.MOVE:
+        return
+    resume(work.session, asked["from"], asked["to"], stored_bytes=checkpoint.stored_bytes)
+
+
+def resume(session: Session, left: str, to: str, *, stored_bytes: int | None) -> None:
+    """Ask for the resume of a session that was parked to be moved. Prerequisite: it is locked, and nothing of it is active.
+
+    It is placed on a host that has room now. Where the last of them has gone since the move was asked for, it goes on where it was, from
+    that host's hot image: an operator's move never leaves a session parked for want of a host.
+    """
+    try:
+        sessions.resume_unasked(
+            session, by=ResumedBy.MOVED, place=_place(session, left, to), facts={"from": left, "to": to, "stored_bytes": stored_bytes}
+        )
+    except ServiceError as refusal:  # its account is closing, or it was deleted: it stays parked
+        log.warning("a session that was moved is not resumed", extra={"session_id": session.id, "reason": refusal.message})
+
+
+def _place(session: Session, left: str, to: str) -> Place:
+    def place() -> Placement:
+        for host in [to] if to else targets.away_from(session, left):
+            try:
+                placed = place_resume.call(session=session, checkpoint_id=session.head_checkpoint_id, host_id=host)
+            except ServiceError:
+                continue
+            if placed.host_id and not placed.waits_for:
+                return placed
+        return placement.on(left, session.memory_bytes)
+
+    return place
+
+
+def arrived(work: Work, figures: dict[str, Any]) -> None:
+    """Prerequisite: inside the commit in which a resume makes the session run. Its history and the service record tell of a move."""
+    asked = work.operation.parameters
+    if asked.get("by") != ResumedBy.MOVED:
+        return
+    type_ = "session.moved" if host_id() != asked["from"] else "session.move_failed"
+    facts = {
+        "from": asked["from"],
+        "to": host_id(),
+        "stored_bytes": asked["stored_bytes"],
+        "fetched_bytes": figures["fetched_bytes"],
+        "seconds_away": _seconds_away(work.session),
+    }
+    if type_ == "session.move_failed":
+        facts["reason"] = "no other host had room any more: it goes on where it was"
+    event.append(work.session.id, type_, facts, source=work.source)
+    record.write(
+        RecordKind.LIFECYCLE, type_, account_id=work.session.account_id, session_id=work.session.id, actor=work.source, facts=facts
+    )
+
+
+def _seconds_away(session: Session) -> float | None:
+    """From the begin of the save, a moment before the machine stood still, until its guest answered elsewhere; by the database's clock."""
+    began = SessionEvent.objects.filter(session=session, type="session.checkpointing").order_by("-number")
+    away = began.annotate(away=Now() - F("recorded_at")).values_list("away", flat=True).first()
+    return None if away is None else round(away.total_seconds(), 3)
