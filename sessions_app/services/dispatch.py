@@ -10,10 +10,13 @@ from celery import current_app
 from django.db import transaction
 from kombu.connection import Connection
 from kombu.entity import Queue
+from kombu.exceptions import ChannelError
+from kombu.messaging import Producer
 from kombu.pools import producers
 
 from sessions_app.models import Operation
 from sessions_app.services.database import give_back_connection
+from sessions_app.services.silence import Silence
 
 log = logging.getLogger(__name__)
 
@@ -33,8 +36,8 @@ RETENTION = "workers.retention"
 RECORD = "workers.record"
 
 CONTROL_QUEUE = "control"
-#: The longest that a request waits for the broker.
-ANSWER_SECONDS = 2
+#: How long a request waits for the broker, at most twice (a connection that has gone stale is opened again).
+ANSWER_SECONDS = 1
 #: A doorbell nobody heard for this long is dropped from the broker; the sweeper has rung again by then.
 DOORBELL_SECONDS = 60
 #: A message that is not read is not removed from the broker either, for only its reader sees that it has expired.
@@ -63,8 +66,7 @@ def ring(operation: Operation) -> None:
 
 def ring_control(task: str) -> None:
     """Ask for a task of the control queue before its time. A queue that is not read gets no more than a few."""
-    if _unread(CONTROL_QUEUE) < UNREAD_DOORBELLS:
-        _send(task, CONTROL_QUEUE)
+    _send(task, CONTROL_QUEUE, unread=UNREAD_DOORBELLS)
 
 
 def ring_control_once_committed(task: str) -> None:
@@ -73,8 +75,7 @@ def ring_control_once_committed(task: str) -> None:
 
 def ring_host(host_id: str) -> None:
     """Ask a host to look after itself. A host that does not read its doorbells is not given more of them than a few."""
-    if _unread(io_queue(host_id)) < UNREAD_DOORBELLS:
-        _send(OBSERVE_HOST, io_queue(host_id))
+    _send(OBSERVE_HOST, io_queue(host_id), unread=UNREAD_DOORBELLS)
 
 
 def ring_retention() -> None:
@@ -82,39 +83,52 @@ def ring_retention() -> None:
     transaction.on_commit(partial(_send, RETENTION, CONTROL_QUEUE), robust=True)
 
 
-def _unread(queue: str) -> int:
-    """How many messages wait there; 0 where the broker does not say."""
-    try:
-        with producers[_broker()].acquire(block=True, timeout=ANSWER_SECONDS) as producer:
-            return int(producer.channel.queue_declare(queue, passive=True).message_count)
-    except Exception:  # an empty queue is none to the broker; any fault of it is told by the sending
-        return 0
-
-
-def _send(task: str, queue: str, *arguments: str) -> None:
+def _send(task: str, queue: str, *arguments: str, unread: int | None = None) -> None:
+    """`unread`: not while so many messages wait there. A broker that hangs is done without for some seconds, whoever rings."""
+    if _silence.lasts():
+        return
     give_back_connection()  # a broker that hesitates must not keep others from the database
     try:
         with producers[_broker()].acquire(block=True, timeout=ANSWER_SECONDS) as producer:
-            current_app.send_task(task, args=arguments, queue=Queue(queue), expires=DOORBELL_SECONDS, retry=False, producer=producer)
+            if unread is None or waiting(producer, queue) < unread:
+                current_app.send_task(task, args=arguments, queue=Queue(queue), expires=DOORBELL_SECONDS, retry=False, producer=producer)
     except Exception as error:  # any broker fault: the sweeper is the outbox
         log.warning("doorbell not rung, the sweeper will", extra={"task": task, "queue": queue, "reason": repr(error)})
+        _silence.begin(error)
+    else:
+        _silence.end()
+
+
+def waiting(producer: Producer, queue: str) -> int:
+    """How many messages nobody has read yet. Raises what the broker's driver raises where it does not answer."""
+    try:
+        return int(producer.channel.queue_declare(queue, passive=True).message_count)
+    except ChannelError:  # an empty queue is none to the broker
+        return 0
 
 
 def answers() -> bool:
     """Whether the broker answers now."""
+    if _silence.lasts():
+        return False
     give_back_connection()
     try:
         with producers[_broker()].acquire(block=True, timeout=ANSWER_SECONDS) as producer:
             producer.connection.ensure_connection(max_retries=1, timeout=ANSWER_SECONDS)
             producer.channel.client.ping()
     except Exception as error:
-        log.warning("the broker does not answer", extra={"reason": repr(error)})
+        _silence.begin(error)
         return False
+    _silence.end()
     return True
 
 
 def _broker() -> Connection:
     """The broker, asked once and briefly. Celery's own way to it waits out several retries, and the request with it."""
-    options = {**current_app.conf.broker_transport_options, "max_retries": 0, "socket_connect_timeout": 1, "socket_timeout": ANSWER_SECONDS}
+    options = {**current_app.conf.broker_transport_options, "max_retries": 0, "socket_connect_timeout": ANSWER_SECONDS}
+    options["socket_timeout"] = ANSWER_SECONDS
     connection: Connection = current_app.connection_for_write(transport_options=options)
     return connection
+
+
+_silence = Silence("the broker does not answer: doorbells are not rung, the sweeper will")

@@ -5,10 +5,7 @@ pass: a service that answers nobody is worse than one that answers too much.
 """
 
 import functools
-import logging
 import math
-import threading
-import time
 from dataclasses import dataclass
 
 import redis
@@ -19,15 +16,11 @@ from redis.retry import Retry
 
 from sessions_app.errors import Throttled
 from sessions_app.models import ApiToken
-
-log = logging.getLogger(__name__)
+from sessions_app.services.silence import Silence
 
 MINUTE = 60_000_000  # microseconds
 #: What a request waits for Redis at most, twice (a connection that has gone stale is opened again).
 TIMEOUT_SECONDS = 0.25
-#: For so long a process does not ask again after Redis did not answer, and it says so once in a minute.
-SILENT_SECONDS = 5.0
-SAID_SECONDS = 60.0
 #: Of every bucket the time until which it is full: all are looked at before one is written, so a refused request costs nothing.
 _SCRIPT = """
 local clock = redis.call('TIME')
@@ -78,6 +71,7 @@ def require(buckets: list[Bucket]) -> None:
     except redis.RedisError as error:
         _silence.begin(error)
         return
+    _silence.end()
     if refused:
         raise _throttled(bounded[refused - 1], math.ceil(wait / 1_000_000))
 
@@ -98,25 +92,4 @@ def _spend() -> Script:
     return client.register_script(_SCRIPT)
 
 
-class _Silence:
-    """That Redis did not answer a moment ago."""
-
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._until = 0.0
-        self._said = -math.inf
-
-    def lasts(self) -> bool:
-        return time.monotonic() < self._until
-
-    def begin(self, error: Exception) -> None:
-        now = time.monotonic()
-        with self._lock:
-            self._until = now + SILENT_SECONDS
-            say = now - self._said >= SAID_SECONDS
-            self._said = now if say else self._said
-        if say:
-            log.warning("requests are not throttled: Redis does not answer", extra={"reason": type(error).__name__})
-
-
-_silence = _Silence()
+_silence = Silence("requests are not throttled: Redis does not answer")

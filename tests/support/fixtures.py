@@ -14,7 +14,7 @@ from tests.support.fleet import Tenant
 def doorbells(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, ...]]:
     """What was rung instead of a broker: task, queue, arguments."""
     rung: list[tuple[str, ...]] = []
-    monkeypatch.setattr(dispatch, "_send", lambda task, queue, *arguments: rung.append((task, queue, *arguments)))
+    monkeypatch.setattr(dispatch, "_send", lambda task, queue, *arguments, **_: rung.append((task, queue, *arguments)))
     monkeypatch.setattr(dispatch, "answers", lambda: True)
     return rung
 

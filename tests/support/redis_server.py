@@ -1,6 +1,7 @@
-"""A real Redis of a test's own, on a unix socket."""
+"""A real Redis of a test's own, on a unix socket, which can be paused, filled, stopped and started."""
 
 import shutil
+import signal
 import subprocess
 import tempfile
 from collections.abc import Iterator
@@ -12,26 +13,61 @@ import redis
 from tests.support.waiting import until
 
 
+class RedisServer:
+    """It keeps nothing. `pause`: connections are made and hang."""
+
+    def __init__(self, directory: Path):
+        self.url = f"unix://{directory / 'redis.sock'}"
+        self._arguments = ["--port", "0", "--unixsocket", f"{directory}/redis.sock", "--save", "", "--dir", str(directory)]
+        self.start()
+
+    def start(self) -> None:
+        binary = shutil.which("redis-server")
+        assert binary is not None, "redis-server was not found: install the package redis-server"
+        self._process = subprocess.Popen([binary, *self._arguments], stdout=subprocess.DEVNULL)
+        until(self._answers, 20, "redis-server answers")
+
+    def stop(self) -> None:
+        self._process.kill()
+        self._process.wait()
+
+    def pause(self) -> None:
+        self._process.send_signal(signal.SIGSTOP)
+
+    def go_on(self) -> None:
+        self._process.send_signal(signal.SIGCONT)
+
+    def fill(self) -> None:
+        """Whatever would need more memory is refused from now on."""
+        with redis.Redis.from_url(self.url) as client:
+            client.config_set("maxmemory-policy", "noeviction")
+            client.config_set("maxmemory", 1)
+
+    def waiting(self, queue: str) -> int:
+        with redis.Redis.from_url(self.url) as client:
+            return int(client.llen(queue))  # type: ignore[arg-type]  # of a client that does not wait for events
+
+    def _answers(self) -> bool:
+        try:
+            with redis.Redis.from_url(self.url) as client:
+                return bool(client.ping())
+        except redis.RedisError:
+            return False
+
+
+@contextmanager
+def own_redis() -> Iterator[RedisServer]:
+    """Gone afterwards."""
+    with tempfile.TemporaryDirectory(prefix="ks-redis-") as directory:
+        server = RedisServer(Path(directory))
+        try:
+            yield server
+        finally:
+            server.stop()
+
+
 @contextmanager
 def redis_server() -> Iterator[str]:
-    """Its URL; it keeps nothing, and is gone afterwards."""
-    binary = shutil.which("redis-server")
-    assert binary is not None, "redis-server was not found: install the package redis-server"
-    with tempfile.TemporaryDirectory(prefix="ks-redis-") as directory:
-        url = f"unix://{Path(directory) / 'redis.sock'}"
-        arguments = ["--port", "0", "--unixsocket", f"{directory}/redis.sock", "--save", "", "--dir", directory]
-        process = subprocess.Popen([binary, *arguments], stdout=subprocess.DEVNULL)
-        try:
-            until(lambda: _answers(url), 20, "redis-server answers")
-            yield url
-        finally:
-            process.kill()
-            process.wait()
-
-
-def _answers(url: str) -> bool:
-    try:
-        with redis.Redis.from_url(url) as client:
-            return bool(client.ping())
-    except redis.RedisError:
-        return False
+    """Its URL."""
+    with own_redis() as server:
+        yield server.url

@@ -10,13 +10,16 @@ from django.test import Client
 from sessions_app.errors import Throttled
 from sessions_app.models import Session
 from sessions_app.roles import Role
-from sessions_app.services import throttle
+from sessions_app.services import silence, throttle
 from sessions_app.services import token as tokens
+from sessions_app.services.silence import Silence
 from sessions_app.services.throttle import Bucket
 from tests.support.api import Caller, caller, error_of
 from tests.support.fleet import Tenant
 from tests.support.people import member
 from tests.support.threads import at_once
+
+WORDS = "requests are not throttled: Redis does not answer"
 
 
 @pytest.fixture(autouse=True)
@@ -32,7 +35,7 @@ def counted(redis_url: str, settings: Any, monkeypatch: pytest.MonkeyPatch) -> A
 
 def _forget(monkeypatch: pytest.MonkeyPatch) -> None:
     throttle._spend.cache_clear()
-    monkeypatch.setattr(throttle, "_silence", throttle._Silence())
+    monkeypatch.setattr(throttle, "_silence", Silence(WORDS))
 
 
 def _is_throttled(response: Any) -> bool:
@@ -152,12 +155,10 @@ def test_without_redis_requests_pass_and_the_log_says_so_once(
     counted.REDIS_URL = "unix:///nowhere/redis.sock"
     counted.KEEPSTATE_RATE_TOKEN = 1
     _forget(monkeypatch)
-    monkeypatch.setattr(throttle, "SILENT_SECONDS", 0.0)  # each of them asks again
+    monkeypatch.setattr(silence, "SILENT_SECONDS", 0.0)  # each of them asks again
     with caplog.at_level(logging.WARNING):
         assert [api("GET", "/api/whoami").status_code for _ in range(4)] == [200] * 4
-    assert [record.getMessage() for record in caplog.records if "throttled" in record.getMessage()] == [
-        "requests are not throttled: Redis does not answer"
-    ]
+    assert [record.getMessage() for record in caplog.records if "throttled" in record.getMessage()] == [WORDS]
 
 
 def test_a_redis_that_did_not_answer_is_left_alone_for_a_while(

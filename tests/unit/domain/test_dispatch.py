@@ -12,8 +12,15 @@ from kombu.connection import Connection
 from sessions_app.models import Operation
 from sessions_app.services import dispatch
 from sessions_app.services import lease as leases
+from sessions_app.services.silence import Silence
 from tests.support.fleet import Tenant, boot_asked, host_with_image, tenant
 from tests.support.worker import work
+
+
+@pytest.fixture(autouse=True)
+def no_silence(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Another test's broker may have been away."""
+    monkeypatch.setattr(dispatch, "_silence", Silence("none"))
 
 
 @pytest.mark.django_db(transaction=True)

@@ -8,6 +8,7 @@ from kombu.pools import reset
 
 from sessions_app.services import dispatch
 from sessions_app.services.dispatch import UNREAD_DOORBELLS, io_queue, ring_host
+from sessions_app.services.silence import Silence
 
 
 @pytest.fixture
@@ -15,6 +16,7 @@ def broker(monkeypatch: pytest.MonkeyPatch) -> Iterator[Connection]:
     """Kombu's own broker in memory."""
     with Connection("memory://doorbells") as made:
         monkeypatch.setattr(dispatch, "_broker", lambda: made)
+        monkeypatch.setattr(dispatch, "_silence", Silence("none"))
         yield made
     reset()
 
