@@ -36,11 +36,11 @@ def sweep() -> None:
     _free_deletions()
     heard = Operation.objects.filter(queue__in=_heard_queues())
     for operation in heard.filter(state=OperationState.QUEUED, due_at__lt=Now() - UNHEARD).order_by("due_at")[:BATCH]:
-        dispatch.ring(operation)
+        dispatch.ring_again(operation)
     dead = Operation.objects.filter(state=OperationState.RUNNING, lease_expires_at__lt=Now()).order_by("lease_expires_at")
     for operation in dead.filter(attempt__lt=F("max_attempts"), queue__in=_heard_queues())[:BATCH]:
         log.warning("lease expired, ringing for another attempt", extra={"operation_id": operation.id, "attempt": operation.attempt})
-        dispatch.ring(operation)
+        dispatch.ring_again(operation)
     for operation in dead.filter(attempt__gte=F("max_attempts"))[:BATCH]:
         _give_up(operation)
 

@@ -26,6 +26,7 @@ def settings(redis_url: str, sweep_seconds: int) -> dict[str, Any]:
             "visibility_timeout": 3600,
             "socket_keepalive": True,
             "socket_connect_timeout": 5,
+            "socket_timeout": 15,  # a broker that vanished without a word: else a worker waits for it as long as the kernel does
             "health_check_interval": 25,
             "unacked_restore_interval": 5,
             "unacked_restore_throttle": 2,

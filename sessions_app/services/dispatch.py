@@ -4,14 +4,15 @@ Ringing is best effort: a doorbell that is lost, late or doubled is harmless, be
 """
 
 import logging
+from collections.abc import Iterable
 from functools import partial
+from typing import Any
 
 from celery import current_app
 from django.db import transaction
 from kombu.connection import Connection
 from kombu.entity import Queue
 from kombu.exceptions import ChannelError
-from kombu.messaging import Producer
 from kombu.pools import producers
 
 from sessions_app.models import Operation
@@ -40,8 +41,10 @@ CONTROL_QUEUE = "control"
 ANSWER_SECONDS = 1
 #: A doorbell nobody heard for this long is dropped from the broker; the sweeper has rung again by then.
 DOORBELL_SECONDS = 60
-#: A message that is not read is not removed from the broker either, for only its reader sees that it has expired.
+#: A message that is not read is not removed from the broker either, for only its reader sees that it has expired: what is rung again and
+#: again is not rung while so many wait; of work, that each row has its own bell, more.
 UNREAD_DOORBELLS = 20
+UNREAD_WORK = 500
 
 
 def host_queue(host_id: str) -> str:
@@ -64,9 +67,14 @@ def ring(operation: Operation) -> None:
     transaction.on_commit(partial(_send, RUN_OPERATION, operation.queue, operation.id), robust=True)
 
 
-def ring_control(task: str) -> None:
-    """Ask for a task of the control queue before its time. A queue that is not read gets no more than a few."""
-    _send(task, CONTROL_QUEUE, unread=UNREAD_DOORBELLS)
+def ring_again(operation: Operation) -> None:
+    """Ring for what nobody has heard; a worker that is alive and deaf does not fill the broker."""
+    _send(RUN_OPERATION, operation.queue, operation.id, unread=UNREAD_WORK)
+
+
+def ring_control(task: str, *, unread: int = UNREAD_DOORBELLS, expires: float = DOORBELL_SECONDS) -> None:
+    """Ask for a task of the control queue now. A queue that is not read gets no more than a few."""
+    _send(task, CONTROL_QUEUE, unread=unread, expires=expires)
 
 
 def ring_control_once_committed(task: str) -> None:
@@ -83,15 +91,15 @@ def ring_retention() -> None:
     transaction.on_commit(partial(_send, RETENTION, CONTROL_QUEUE), robust=True)
 
 
-def _send(task: str, queue: str, *arguments: str, unread: int | None = None) -> None:
+def _send(task: str, queue: str, *arguments: str, unread: int | None = None, expires: float = DOORBELL_SECONDS) -> None:
     """`unread`: not while so many messages wait there. A broker that hangs is done without for some seconds, whoever rings."""
     if _silence.lasts():
         return
     give_back_connection()  # a broker that hesitates must not keep others from the database
     try:
         with producers[_broker()].acquire(block=True, timeout=ANSWER_SECONDS) as producer:
-            if unread is None or waiting(producer, queue) < unread:
-                current_app.send_task(task, args=arguments, queue=Queue(queue), expires=DOORBELL_SECONDS, retry=False, producer=producer)
+            if unread is None or _waiting(producer.channel, queue) < unread:
+                current_app.send_task(task, args=arguments, queue=Queue(queue), expires=expires, retry=False, producer=producer)
     except Exception as error:  # any broker fault: the sweeper is the outbox
         log.warning("doorbell not rung, the sweeper will", extra={"task": task, "queue": queue, "reason": repr(error)})
         _silence.begin(error)
@@ -99,12 +107,21 @@ def _send(task: str, queue: str, *arguments: str, unread: int | None = None) -> 
         _silence.end()
 
 
-def waiting(producer: Producer, queue: str) -> int:
-    """How many messages nobody has read yet. Raises what the broker's driver raises where it does not answer."""
+def _waiting(channel: Any, queue: str) -> int:
+    """How many messages nobody has read yet."""
     try:
-        return int(producer.channel.queue_declare(queue, passive=True).message_count)
+        return int(channel.queue_declare(queue, passive=True).message_count)
     except ChannelError:  # an empty queue is none to the broker
         return 0
+
+
+def unread(queues: Iterable[str]) -> int | None:
+    """How many messages wait in these queues, by a connection of its own; None where the broker does not answer."""
+    try:
+        with _broker() as asked:
+            return sum(_waiting(asked.default_channel, queue) for queue in queues)
+    except Exception:  # whatever it is: nothing is known of the queues then
+        return None
 
 
 def answers() -> bool:

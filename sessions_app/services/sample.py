@@ -5,16 +5,20 @@ A gauge is registered by the app that can read it (`steps.gauges`); its name is 
 
 from datetime import datetime, timedelta
 
+from django.db import transaction
 from django.db.models import Max, Sum
 from django.db.models.functions import Now
 
 from sessions_app.models import AccountUsage, Sample, Session
 from sessions_app.services import steps
+from sessions_app.services.database import hold
 from sessions_app.states import SESSION_LIVE
 
 KEPT = timedelta(days=35)
 RUNNING_MACHINES = "running_machines"
 STORED_BYTES = "stored_bytes"
+#: Two beats, or a turn that comes late, take none twice.
+APART = timedelta(minutes=2)
 #: Old samples that one turn forgets.
 _BATCH = 5000
 
@@ -27,8 +31,14 @@ def gauges() -> dict[str, int]:
     }
 
 
+@transaction.atomic
 def take() -> int:
-    """Read each gauge and write it down; forget what is older than `KEPT`. Returns how many samples were written."""
+    """Read each gauge and write it down, unless that was done a moment ago; forget what is older than `KEPT`. Returns how many samples
+    were written.
+    """
+    hold("samples")
+    if Sample.objects.filter(at__gt=Now() - APART).exists():
+        return 0
     read = {name: value for contribute in steps.gauges for name, value in contribute().items()}
     Sample.objects.bulk_create([Sample(gauge=name, value=value) for name, value in read.items()])
     old = Sample.objects.filter(at__lt=Now() - KEPT).values("id")[:_BATCH]

@@ -14,6 +14,7 @@ from django.db.models.functions import Coalesce, Now
 from sessions_app.errors import ServiceError
 from sessions_app.models import Operation, SavePolicy, Session
 from sessions_app.services import bounds, event, lifecycle, operation, revision
+from sessions_app.services.database import hold
 from sessions_app.services.lifecycle import BY_POLICY
 from sessions_app.states import OPERATION_ACTIVE, OperationKind
 
@@ -87,7 +88,11 @@ def _full_hosts() -> list[str]:
 
 @transaction.atomic
 def _run(session_id: str) -> bool:
-    """The session is locked first and its policy after it, as everywhere; a session that somebody holds is left for the next sweep."""
+    """The session is locked first and its policy after it, as everywhere; a session that somebody holds is left for the next sweep.
+
+    Before both, a lock of this act alone: two turns at once would each find a host without a save.
+    """
+    hold("automatic saves")
     session = Session.objects.select_for_update(no_key=True, skip_locked=True).filter(id=session_id).first()
     mine = SavePolicy.objects.filter(session_id=session_id, enabled=True, due_at__lte=Now())
     policy = mine.select_for_update().first()

@@ -1,5 +1,6 @@
 """A real Redis of a test's own, on a unix socket, which can be paused, filled, stopped and started."""
 
+import json
 import shutil
 import signal
 import subprocess
@@ -7,6 +8,7 @@ import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import redis
 
@@ -43,9 +45,10 @@ class RedisServer:
             client.config_set("maxmemory-policy", "noeviction")
             client.config_set("maxmemory", 1)
 
-    def waiting(self, queue: str) -> int:
+    def messages(self, queue: str) -> list[dict[str, Any]]:
+        """Those that nobody has read yet, as the broker keeps them."""
         with redis.Redis.from_url(self.url) as client:
-            return int(client.llen(queue))  # type: ignore[arg-type]  # of a client that does not wait for events
+            return [json.loads(one) for one in client.lrange(queue, 0, -1)]  # type: ignore[union-attr]  # a client that waits
 
     def _answers(self) -> bool:
         try:

@@ -1,13 +1,16 @@
 """A broker that hangs, is gone, is full or was restarted: requests go on, and wait for it once at most."""
 
 import logging
+from collections import Counter
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 from celery import current_app
 from kombu.connection import Connection
 from kombu.pools import reset
 
+from keepstate_site.beat import Scheduler
 from keepstate_site.settings.queue import broker_url
 from sessions_app.services import dispatch, silence
 from sessions_app.services.silence import Silence
@@ -47,7 +50,7 @@ def attempts(log: pytest.LogCaptureFixture) -> int:
 
 def test_of_many_requests_one_waits_for_a_broker_that_hangs(server: RedisServer, caplog: pytest.LogCaptureFixture) -> None:
     ring()
-    before = server.waiting(QUEUE)
+    before = len(server.messages(QUEUE))
     server.pause()
     try:
         with caplog.at_level(logging.WARNING):
@@ -77,7 +80,7 @@ def test_a_broker_that_was_restarted_is_rung_at_once(server: RedisServer, caplog
     server.start()
     with caplog.at_level(logging.WARNING):
         ring()
-    assert (server.waiting(QUEUE), attempts(caplog)) == (1, 0)
+    assert (len(server.messages(QUEUE)), attempts(caplog)) == (1, 0)
 
 
 @pytest.mark.parametrize("fault", ["stop", "fill"])
@@ -89,3 +92,28 @@ def test_one_that_is_gone_or_full_loses_the_doorbell_and_nothing_else(
         ring()
         ring()
     assert attempts(caplog) == 1
+
+
+def test_beat_neither_waits_for_a_broker_that_hangs_nor_fills_one_that_nobody_reads(
+    server: RedisServer, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    beat = Scheduler(current_app._get_current_object(), schedule_filename=str(tmp_path / "schedule"))
+    entries = [beat.schedule[name] for name in ("sweep", "record")]
+
+    def tick() -> None:
+        for entry in entries:
+            beat.apply_entry(entry, producer=beat.producer)
+
+    server.pause()
+    try:
+        with caplog.at_level(logging.WARNING):
+            tick()
+    finally:
+        server.go_on()
+    assert attempts(caplog) == 1
+    dispatch._silence.end()
+    for _ in range(dispatch.UNREAD_DOORBELLS + 5):
+        tick()
+    waiting = server.messages(QUEUE)
+    assert Counter(one["headers"]["task"] for one in waiting) == {dispatch.SWEEP: 10, dispatch.RECORD: dispatch.UNREAD_DOORBELLS + 5}
+    assert all(one["headers"]["expires"] for one in waiting)

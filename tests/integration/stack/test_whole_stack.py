@@ -10,14 +10,16 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from celery import Celery
 
-from keepstate_site.stack import RunningStack, credentials, running
+from keepstate_site.settings.queue import broker_url
+from keepstate_site.stack import RunningStack, credentials, running, services
 from keepstate_site.stack.paths import Paths
 from tests.integration.stack import stacks
 from tests.support.waiting import until, until_gone
 
 pytestmark = pytest.mark.timeout(240)
-FAKE = {"KEEPSTATE_MACHINE_DRIVER": "fake"}
+FAKE = {"KEEPSTATE_MACHINE_DRIVER": "fake", "KEEPSTATE_DEAF_SECONDS": "10"}
 
 
 @pytest.fixture(scope="module")
@@ -76,14 +78,26 @@ def test_the_login_and_the_token_are_kept_private_and_never_logged(stack: Runnin
         assert [file for file, text in logs.items() if secret in text] == []
 
 
-def test_a_worker_that_is_killed_comes_back(stack: RunningStack) -> None:
-    def worker() -> int | None:
-        return next((pid for command, pid in stacks.children_of(stack.pid).items() if "run_worker control" in command), None)
+def worker(stack: RunningStack, kind: str) -> int | None:
+    return next((pid for command, pid in stacks.children_of(stack.pid).items() if f"run_worker {kind}" in command), None)
 
-    before = worker()
+
+def test_a_worker_that_is_killed_comes_back(stack: RunningStack) -> None:
+    before = worker(stack, "control")
     assert before
     os.kill(before, signal.SIGKILL)
-    until(lambda: worker() not in (None, before), 60, "another worker runs")
+    until(lambda: worker(stack, "control") not in (None, before), 60, "another worker runs")
+
+
+def test_a_worker_that_hears_nothing_any_more_ends_itself_and_comes_back(stack: RunningStack) -> None:
+    before, host = worker(stack, "io"), (stack.root / "host_id").read_text().strip()
+    home = services.find(stack.root).home
+    assert home
+    with Celery(broker=broker_url(home.redis_url)) as broker:
+        told = broker.control.cancel_consumer(f"io.{host}", destination=[f"io@{host}"], reply=True, timeout=20)
+    assert "no longer consuming" in str(told)
+    until(lambda: worker(stack, "io") not in (None, before), 60, "another worker runs")
+    assert "hears nothing" in (Paths(stack.root).logs / "worker-io.log").read_text()
 
 
 def test_a_killed_stack_leaves_no_process_and_starts_again_with_its_login(stack: RunningStack) -> None:

@@ -11,7 +11,7 @@ from django.core.management.base import BaseCommand, CommandError, CommandParser
 from django.db import connections
 from kombu.entity import Queue
 
-from workers import turns, warm
+from workers import deaf, turns, warm
 from workers.host import queues
 from workers.host.claim import HostRefused
 from workers.host.heartbeat import Heartbeat
@@ -83,11 +83,13 @@ class Command(BaseCommand):
         names = kind.queues()
         connections.close_all()  # nothing of the database is shared with the pool's children
         current_app.conf.task_queues = [Queue(name) for name in names]
+        slots = options["slots"] or kind.slots
+        deaf.watch(names, slots)
         current_app.worker_main(
             [
                 "worker",
                 f"--pool={kind.pool}",
-                f"--concurrency={options['slots'] or kind.slots}",
+                f"--concurrency={slots}",
                 f"--queues={','.join(names)}",
                 f"--hostname={options['kind']}@{host_id()}",
                 "--without-gossip",
