@@ -48,7 +48,7 @@ class RedisServer:
     def messages(self, queue: str) -> list[dict[str, Any]]:
         """Those that nobody has read yet, as the broker keeps them."""
         with redis.Redis.from_url(self.url) as client:
-            return [json.loads(one) for one in client.lrange(queue, 0, -1)]  # type: ignore[union-attr]  # a client that waits
+            return [json.loads(one) for one in client.lrange(queue, 0, -1)]
 
     def _answers(self) -> bool:
         try:

@@ -12,8 +12,19 @@ from checkpoints_app.models import Checkpoint, Manifest, OrphanObject, Pack
 from checkpoints_app.services import erase
 from gateway_app.models import Call, UsageEntry
 from gateway_app.services import open_calls
-from sessions_app.models import Account, AccountDeletion, IdlePolicy, Operation, Plan, Sample, SavePolicy, ServiceRecord
-from sessions_app.models import SessionEvent, SessionUsage, WebhookDelivery
+from sessions_app.models import (
+    Account,
+    AccountDeletion,
+    IdlePolicy,
+    Operation,
+    Plan,
+    Sample,
+    SavePolicy,
+    ServiceRecord,
+    SessionEvent,
+    SessionUsage,
+    WebhookDelivery,
+)
 from sessions_app.services import event, idle_policy, plan, record, save_policy
 from sessions_app.services import lease as leases
 from sessions_app.services import retention as policies
