@@ -11,10 +11,16 @@ from psycopg.conninfo import make_conninfo
 from psycopg.rows import TupleRow
 from psycopg_pool import AsyncConnectionPool
 
+from sessions_app.bounded import bounded_async
+
 Pool = AsyncConnectionPool[AsyncConnection[TupleRow]]
 _SIZE = (2, 16)
 #: A request waits so long for a connection; longer, and the database does not answer.
 WAIT_SECONDS = 5.0
+#: And so long for the end of a statement: a database that stands still is one that does not answer, and the caller is told to come again.
+STATEMENT_SECONDS = 10.0
+#: The pool tries for so long to connect, then leaves it to the next request: pauses that double would outlast the database's absence.
+RECONNECT_SECONDS = 2.0
 #: A connection that was not looked at for so long is looked at before it is given out: a restart of the database breaks them all, and
 #: who comes after that should not hear of it.
 TRUSTED_SECONDS = 1.0
@@ -35,6 +41,8 @@ def pool() -> Pool:
         timeout=WAIT_SECONDS,
         kwargs={"autocommit": True},
         check=_looked_at(),
+        connection_class=bounded_async(STATEMENT_SECONDS),
+        reconnect_timeout=RECONNECT_SECONDS,
         open=False,
         name="gateway",
     )

@@ -6,6 +6,8 @@ from urllib.parse import parse_qsl, unquote, urlsplit
 
 from django.core.exceptions import ImproperlyConfigured
 
+from sessions_app.bounded import bounded
+
 
 @dataclass(frozen=True)
 class Limits:
@@ -24,8 +26,22 @@ ROLES = {
     "command": Limits(statement=None, lock=30_000, idle_in_transaction=None, pool=None),
 }
 
-# Dead peers are noticed within about a minute on TCP; unix sockets ignore these.
-KEEPALIVES = {"keepalives": 1, "keepalives_idle": 30, "keepalives_interval": 10, "keepalives_count": 3, "connect_timeout": 10}
+# Dead peers are noticed within about a minute on TCP, also where something was sent that they have not acknowledged (milliseconds; the
+# kernel's own patience is a quarter of an hour). Unix sockets ignore these.
+KEEPALIVES = {
+    "keepalives": 1,
+    "keepalives_idle": 30,
+    "keepalives_interval": 10,
+    "keepalives_count": 3,
+    "tcp_user_timeout": 30_000,
+    "connect_timeout": 10,
+}
+
+# A database that stands still says nothing of its own limits: who asks waits so much longer than they allow, and no more.
+SILENCE_SECONDS = 5
+# A pool tries for so long to connect, then leaves it to the next who asks. The library's five minutes come with pauses that double: a
+# database that was away for a minute would stay away for half a minute longer.
+RECONNECT_SECONDS = 2
 
 
 def database(url: str, role: str) -> dict[str, Any]:
@@ -46,7 +62,9 @@ def database(url: str, role: str) -> dict[str, Any]:
     options |= KEEPALIVES
     if limits.pool:
         low, high = limits.pool
-        options["pool"] = {"min_size": low, "max_size": high, "timeout": 10, "max_idle": 300}
+        options["pool"] = {"min_size": low, "max_size": high, "timeout": 10, "max_idle": 300, "reconnect_timeout": RECONNECT_SECONDS}
+        if limits.statement is not None:
+            options["pool"]["connection_class"] = bounded(limits.statement / 1000 + SILENCE_SECONDS)
     return {
         "ENGINE": "django.db.backends.postgresql",
         "NAME": unquote(parts.path.lstrip("/")) or "keepstate",

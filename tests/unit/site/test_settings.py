@@ -14,7 +14,7 @@ SHOW = """
 import json
 from django.conf import settings as s
 print(json.dumps({"debug": s.DEBUG, "hosts": s.ALLOWED_HOSTS, "broker": s.CELERY_BROKER_URL, "key": s.KEEPSTATE_MASTER_KEY.hex(),
-                  "store": s.STORAGES["checkpoints"]["OPTIONS"], "database": s.DATABASES["default"]}))
+                  "store": s.STORAGES["checkpoints"]["OPTIONS"], "database": s.DATABASES["default"]}, default=repr))
 """
 KEYS = {"KEEPSTATE_SECRET_KEY": "s" * 64, "KEEPSTATE_MASTER_KEY": "ab" * 32}
 
@@ -92,6 +92,8 @@ def test_workers_get_timeouts_and_a_pool_and_a_migration_may_take_its_time(tmp_p
     assert "lock_timeout=" in worker["options"]
     assert "idle_in_transaction_session_timeout=" in worker["options"]
     assert worker["pool"]["max_size"] > 0
+    assert worker["pool"]["reconnect_timeout"] <= 2, "pauses between attempts to connect that double would outlast the database's absence"
+    assert worker["tcp_user_timeout"] <= 60_000
     command = values(tmp_path)["database"]["OPTIONS"]
     assert "statement_timeout" not in command["options"]
     assert "pool" not in command

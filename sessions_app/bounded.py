@@ -1,0 +1,54 @@
+"""Connections to PostgreSQL that do not wait for ever.
+
+The server's own limits (statement_timeout) help nobody where the server itself stands still: its disk does not answer, or its machine is
+paused. Its kernel goes on acknowledging, so keepalives see a live peer, and every caller would hang for as long as that lasts.
+"""
+
+from functools import cache
+from typing import Any
+
+from psycopg import AsyncConnection, Connection, OperationalError
+from psycopg.abc import PQGen
+from psycopg.errors import _WaitTimeout  # what `wait` raises where it was given a time; the library has no public name for it
+from psycopg.rows import TupleRow
+
+
+class Silent(OperationalError):
+    """The server has not answered in time. The connection is closed; whether what was asked of it had an effect is not known."""
+
+    def __init__(self, seconds: float):
+        super().__init__(f"the database has not answered for {seconds:g} s; the connection is closed")
+
+
+@cache
+def bounded(seconds: float) -> type[Connection[Any]]:
+    """A class of connections on which no exchange with the server takes longer. Each raises Silent then."""
+
+    class Bounded(Connection[TupleRow]):
+        def wait(self, gen: PQGen[Any], *arguments: Any, timeout: float | None = None, **options: Any) -> Any:
+            try:
+                return super().wait(gen, *arguments, timeout=seconds if timeout is None else timeout, **options)
+            except _WaitTimeout:
+                if timeout is not None:
+                    raise
+                self.pgconn.finish()  # its answer may still come, and must not be taken for another question's
+                raise Silent(seconds) from None
+
+    return Bounded
+
+
+@cache
+def bounded_async(seconds: float) -> type[AsyncConnection[TupleRow]]:
+    """As `bounded`."""
+
+    class BoundedAsync(AsyncConnection[TupleRow]):
+        async def wait(self, gen: PQGen[Any], *arguments: Any, timeout: float | None = None, **options: Any) -> Any:
+            try:
+                return await super().wait(gen, *arguments, timeout=seconds if timeout is None else timeout, **options)
+            except _WaitTimeout:
+                if timeout is not None:
+                    raise
+                self.pgconn.finish()
+                raise Silent(seconds) from None
+
+    return BoundedAsync

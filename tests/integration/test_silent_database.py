@@ -1,0 +1,58 @@
+"""A database that stands still, as one whose disk does not answer: who asks it is told so after a while, and does not wait for ever."""
+
+import asyncio
+import os
+import signal
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import pytest
+from django.db import connection
+from psycopg_pool import ConnectionPool
+
+from sessions_app.bounded import Silent, bounded, bounded_async
+
+pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.timeout(30)]
+SECONDS = 0.2
+
+
+def parameters() -> dict[str, object]:
+    known = connection.get_connection_params()
+    return {name: known[name] for name in ("dbname", "user", "host", "port", "password") if name in known}
+
+
+@contextmanager
+def standing_still(pid: int) -> Iterator[None]:
+    os.kill(pid, signal.SIGSTOP)
+    try:
+        yield
+    finally:
+        os.kill(pid, signal.SIGCONT)
+
+
+def test_a_statement_is_not_waited_for_longer_than_its_bound() -> None:
+    with bounded(SECONDS).connect(**parameters()) as one, standing_still(one.info.backend_pid):  # type: ignore[arg-type]
+        with pytest.raises(Silent, match="has not answered for 0.2 s"):
+            one.execute("SELECT 1")
+        assert one.closed, "a late answer would be taken for that of another question"
+
+
+def test_nor_by_the_gateway() -> None:
+    async def ask() -> None:
+        async with await bounded_async(SECONDS).connect(**parameters()) as one:  # type: ignore[arg-type]
+            with standing_still(one.info.backend_pid):
+                with pytest.raises(Silent):
+                    await one.execute("SELECT 1")
+                assert one.closed
+
+    asyncio.run(ask())
+
+
+def test_a_pool_gives_out_another_connection_than_the_one_that_stands_still() -> None:
+    kind = bounded(SECONDS)
+    check = ConnectionPool.check_connection
+    with ConnectionPool(kwargs=parameters(), connection_class=kind, check=check, min_size=1, max_size=2, timeout=10) as pool:
+        with pool.connection() as one:
+            pid = one.info.backend_pid
+        with standing_still(pid), pool.connection() as another:
+            assert another.info.backend_pid != pid
