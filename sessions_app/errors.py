@@ -7,7 +7,7 @@
       IntegrityFailed
       PathExists  RangeRefused  UpgradeRequired  Throttled
       AuthorizationPending  SlowDown  AccessDenied  ExpiredCode
-      FleetUnavailable  Unavailable  SaveFailed  StartFailed  GuestSilent  MachineLost  Internal
+      FleetUnavailable  Unavailable  SaveFailed  StartFailed  GuestSilent  MachineLost  HostLost  Internal
 
 The text says what happened and what did not; `next_action` says what to do; `facts` are extra fields of the answer.
 """
@@ -237,6 +237,12 @@ class MachineLost(ServiceError):
     """The machine's process is gone; the last checkpoint is intact."""
 
     code, status = "ks_machine_lost", 409
+
+
+class HostLost(ServiceError):
+    """The host is gone, and the machine with it; what was saved is intact."""
+
+    code, status = "ks_host_lost", 409
 
 
 class Internal(ServiceError):

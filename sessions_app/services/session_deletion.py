@@ -13,7 +13,7 @@ from django.db.models.functions import Coalesce, Now
 
 from sessions_app.errors import Cancelled, Conflict, Invalid, NoCheckpoint
 from sessions_app.models import Account, Operation, Plan, Session
-from sessions_app.services import operation, outcome, placement, plan, record, steps
+from sessions_app.services import held, operation, outcome, placement, plan, record, steps
 from sessions_app.services import session as sessions
 from sessions_app.services.operation import Asked
 from sessions_app.services.placement import Placement
@@ -35,7 +35,6 @@ _FORKS_SHOWN = 20
 _BATCH = 50
 #: One that failed, for its store did not answer, is asked for again after this.
 _AGAIN = timedelta(seconds=30)
-_TRIES = 5
 _LIVE = [state for state in SessionState if state not in (SessionState.DELETING, SessionState.DELETED)]
 _HAS_NO_MACHINE = frozenset(
     {SessionState.PARKED, SessionState.FAILED, SessionState.RECOVERY_REQUIRED, SessionState.DELETING, SessionState.DELETED}
@@ -94,26 +93,11 @@ def of_account(account: Account) -> int:
 
 
 def _locked(session: Session) -> tuple[Session, list[Operation]]:
-    """The session and what is at work on it, held in the order in which workers hold them: operations, then the session.
-
-    Raises NotFound if it was deleted meanwhile. What came in between the two locks is a reason to let go and look again.
-    """
-    active = Operation.objects.filter(session_id=session.id, state__in=OPERATION_ACTIVE)
-    for _ in range(_TRIES):
-        try:
-            with transaction.atomic():
-                held = list(active.select_for_update(no_key=True).order_by("id"))
-                row = operation.lock(session)
-                if active.exclude(id__in=[one.id for one in held]).exists():
-                    raise _Moved
-                return row, held
-        except _Moved:
-            continue
-    raise Conflict("Other work is asked of the session again and again. Nothing was deleted.", next_action="Ask again.")
-
-
-class _Moved(Exception):
-    pass
+    """The session and what is at work on it, held. Raises NotFound if it was deleted meanwhile."""
+    try:
+        return held.with_work(session)
+    except held.NeverStill:
+        raise Conflict("Other work is asked of the session again and again. Nothing was deleted.", next_action="Ask again.") from None
 
 
 def _accept(session: Session, others: list[Operation], asked: Asked) -> Operation:

@@ -7,10 +7,11 @@ import logging
 from collections.abc import Callable, Sequence
 
 from workers.fleet import moves
+from workers.fleet.lost import take_from_lost
 
 log = logging.getLogger(__name__)
 
-PARTS: Sequence[Callable[[], int]] = (moves.move_on,)
+PARTS: Sequence[Callable[[], int]] = (take_from_lost, moves.move_on)
 
 
 def take() -> int:

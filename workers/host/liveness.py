@@ -15,6 +15,12 @@ def silent_after() -> timedelta:
     return timedelta(seconds=seconds)
 
 
+def lost_after() -> timedelta:
+    """A host of which nothing was heard for so long is lost: its sessions go on elsewhere (KEEPSTATE_HOST_LOST_SECONDS)."""
+    seconds: int = settings.KEEPSTATE_HOST_LOST_SECONDS
+    return timedelta(seconds=seconds)
+
+
 def is_fresh(prefix: str = "") -> Q:
     """As a condition on hosts; `prefix`: on what refers to one, as `host__`."""
     return Q(**{f"{prefix}heartbeat_at__gt": Now() - silent_after(), f"{prefix}retired_at": None})

@@ -74,10 +74,16 @@ def end_all(session_id: str, *, until_epoch: int) -> None:
 def kill_all(session_id: str, *, until_epoch: int) -> None:
     """As `end_all`, but nothing is removed: somebody may still be at work in a directory. One that does not go is told and left."""
     for runtime in sorted(machines_directory().glob(f"{session_id}.*")):
-        epoch, machine = epoch_of(runtime), driver().attach(runtime)
-        if machine is None or epoch is None or epoch > until_epoch:
-            continue
-        try:
+        epoch = epoch_of(runtime)
+        if epoch is not None and epoch <= until_epoch:
+            kill(runtime)
+
+
+def kill(runtime: Path) -> None:
+    """The machine of that directory, if one lives; the directory stays. One that does not go is told and left."""
+    machine = driver().attach(runtime)
+    try:
+        if machine is not None:
             machine.kill()
-        except MachineError:
-            log.warning("a machine did not end", extra={"directory": runtime.name}, exc_info=True)
+    except MachineError:
+        log.warning("a machine did not end", extra={"directory": runtime.name}, exc_info=True)

@@ -1,4 +1,5 @@
 from workers.models.former_pin import FormerPin
 from workers.models.host import Host, HostPin
+from workers.models.watch import FleetWatch
 
-__all__ = ["FormerPin", "Host", "HostPin"]
+__all__ = ["FleetWatch", "FormerPin", "Host", "HostPin"]

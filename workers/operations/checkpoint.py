@@ -14,7 +14,6 @@ from checkpoints_app.services import checkpoint as checkpoints
 from checkpoints_app.services import publish, storage
 from checkpoints_app.services.relied import PacksMoved
 from sessions_app.errors import Cancelled, MachineLost, ServiceError
-from sessions_app.models import Session
 from sessions_app.services import idle_policy
 from sessions_app.services import session as sessions
 from sessions_app.services.database import drop_broken_connection
@@ -30,7 +29,7 @@ from workers.operations.parking import park_reason
 from workers.operations.save_failure import machine_deaf, machine_gone, save_failed
 from workers.operations.verification import await_verified
 from workers.operations.wake import set_running
-from workers.operations.words import session_words
+from workers.operations.words import save_words
 from workers.operations.work import Work
 from workers.save.capture import Saved, save
 
@@ -194,7 +193,7 @@ def _publish(work: Work, checkpoint: Checkpoint, saved: Saved) -> None:
         after = SessionState.STOPPING if stop else SessionState.RUNNING
         sessions.move(work.session, [SessionState.CHECKPOINTING], after, source=work.source, type_=f"session.{after}")
         if not stop and work.operation.kind == OperationKind.CHECKPOINT:
-            work.succeed(_words(work.session, checkpoint), http_status=200)
+            work.succeed(save_words(work.session, checkpoint), http_status=200)
 
 
 def _stop(work: Work, checkpoint: Checkpoint) -> None:
@@ -215,7 +214,7 @@ def _stop(work: Work, checkpoint: Checkpoint) -> None:
             park_reason=reason,
             host_id="",
         )
-        work.succeed(_words(session, checkpoint), http_status=200)
+        work.succeed(save_words(session, checkpoint), http_status=200)
         moving.go_on(work, checkpoint)
 
 
@@ -232,15 +231,3 @@ def _failed(work: Work, machine: Machine, error: Exception) -> ServiceError:
             sessions.move(work.session, [SessionState.CHECKPOINTING], state, source=work.source, type_=f"session.{state}", **changes)
     failure.facts["runtime_state"] = work.session.runtime_state
     return failure
-
-
-def _words(session: Session, checkpoint: Checkpoint) -> dict[str, object]:
-    return {
-        **session_words(session),
-        "checkpoint_id": checkpoint.id,
-        "content_manifest_hash": checkpoint.content_digest,
-        "pause_seconds": checkpoint.pause_seconds,
-        "written_bytes": checkpoint.written_bytes,
-        "unique_bytes": checkpoint.unique_bytes,
-        "stored_bytes": checkpoint.stored_bytes,
-    }

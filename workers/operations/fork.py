@@ -10,6 +10,7 @@ is left to give. A resume that fails leaves its child parked, and is not the for
 
 import time
 from functools import partial
+from typing import Any
 
 from checkpoints_app.models import Checkpoint
 from checkpoints_app.services import checkpoint as checkpoints
@@ -97,9 +98,14 @@ def _answer(work: Work, children: list[Session]) -> None:
         work.keeper.check()
         give_back_connection()
         time.sleep(_LOOK_SECONDS)
-    resumes, states = _resumes(children), Session.objects.in_bulk([child.id for child in children])
     with work.fenced():
-        work.succeed(fork_words(work.operation, [(states[child.id], resumes[child.id]) for child in children]), http_status=201)
+        work.succeed(answer_of(work.operation, children), http_status=201)
+
+
+def answer_of(asked: Operation, children: list[Session]) -> dict[str, Any] | list[dict[str, Any]]:
+    """What became of the children's resumes, as of now."""
+    resumes, states = _resumes(children), Session.objects.in_bulk([child.id for child in children])
+    return fork_words(asked, [(states[child.id], resumes[child.id]) for child in children])
 
 
 def _resumes(children: list[Session]) -> dict[str, Operation]:

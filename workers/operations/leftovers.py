@@ -43,15 +43,17 @@ def _sweep(directory: Path) -> None:
     if epoch is None:
         log.warning("a runtime directory whose name is not ours; not touched", extra={"directory": directory.name})
         return
-    if not _is_left(owner, epoch):
+    session = Session.objects.filter(id=owner).first()
+    if not _is_left(session, owner, epoch):
         return
     with turn.alone(owner, wait_seconds=0) as mine:  # who works on the session may be starting a machine there, and is told soon
         if mine:
             machines.end(directory)
+        elif session is not None and epoch < session.epoch:
+            machines.kill(directory)  # whoever works with it may do nothing more, and a command in it may take an hour
 
 
-def _is_left(session_id: str, epoch: int) -> bool:
-    session = Session.objects.filter(id=session_id).first()
+def _is_left(session: Session | None, session_id: str, epoch: int) -> bool:
     if session is not None:
         return epoch < session.epoch or (session.runtime_state in _WITHOUT_MACHINE and not busy(session))
     erased = ServiceRecord.objects.filter(session_id=session_id, type="session.erased").exists()

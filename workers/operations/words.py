@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from checkpoints_app.models import Checkpoint
 from sessions_app.models import Operation, Session
 from sessions_app.services import fork_plan, steps
 
@@ -13,6 +14,18 @@ def session_words(session: Session) -> dict[str, Any]:
         "image": session.image_name,
         "state": session.runtime_state,
         "execution_epoch": session.epoch,
+    }
+
+
+def save_words(session: Session, checkpoint: Checkpoint) -> dict[str, object]:
+    return {
+        **session_words(session),
+        "checkpoint_id": checkpoint.id,
+        "content_manifest_hash": checkpoint.content_digest,
+        "pause_seconds": checkpoint.pause_seconds,
+        "written_bytes": checkpoint.written_bytes,
+        "unique_bytes": checkpoint.unique_bytes,
+        "stored_bytes": checkpoint.stored_bytes,
     }
 
 
