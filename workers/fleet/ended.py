@@ -10,6 +10,7 @@ from sessions_app.models import Operation, Session
 from sessions_app.services import fork, record
 from sessions_app.services.outcome import unfinished
 from sessions_app.states import OPERATION_ACTIVE, OperationKind, OperationState
+from workers.operations import moving
 from workers.operations.fork import answer_of
 from workers.operations.words import save_words
 
@@ -42,10 +43,11 @@ def exclusive(operation: Operation, session: Session) -> bool:
 
 
 def stopped(operation: Operation, session: Session) -> None:
-    """A save whose checkpoint is published, and whose machine is gone, has done what was asked."""
+    """A save whose checkpoint is published, and whose machine is gone, has done what was asked; a move goes on with its resume."""
     published = checkpoints.published_by(operation.id)
     if published is not None:
         _end(operation, OperationState.SUCCEEDED, response=save_words(session, published), http_status=200)
+        moving.go_on(session, operation, published)
     else:
         _fail(operation, _nothing(operation.kind))
 

@@ -215,7 +215,7 @@ def _stop(work: Work, checkpoint: Checkpoint) -> None:
             host_id="",
         )
         work.succeed(save_words(session, checkpoint), http_status=200)
-        moving.go_on(work, checkpoint)
+        moving.go_on(session, work.operation, checkpoint)
 
 
 def _failed(work: Work, machine: Machine, error: Exception) -> ServiceError:

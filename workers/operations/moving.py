@@ -12,7 +12,7 @@ from django.db.models.functions import Now
 
 from checkpoints_app.models import Checkpoint
 from sessions_app.errors import Cancelled, ServiceError
-from sessions_app.models import Session, SessionEvent
+from sessions_app.models import Operation, Session, SessionEvent
 from sessions_app.services import activity, event, lifecycle, placement, record
 from sessions_app.services import session as sessions
 from sessions_app.services.placement import Place, Placement
@@ -32,12 +32,12 @@ def require_no_command(work: Work) -> None:
         raise Cancelled("A command runs in the session: the move waits for it.")
 
 
-def go_on(work: Work, checkpoint: Checkpoint) -> None:
+def go_on(session: Session, save: Operation, checkpoint: Checkpoint) -> None:
     """Prerequisite: inside the commit that parks the session and ends the save. Effects: a resume is asked for, if the save is a move's."""
-    asked = work.operation.parameters
+    asked = save.parameters
     if asked.get("by") != lifecycle.MOVE:
         return
-    resume(work.session, asked["from"], asked["to"], stored_bytes=checkpoint.stored_bytes)
+    resume(session, asked["from"], asked["to"], stored_bytes=checkpoint.stored_bytes)
 
 
 def resume(session: Session, left: str, to: str, *, stored_bytes: int | None) -> None:
