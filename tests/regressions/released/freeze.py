@@ -21,9 +21,9 @@ def newest(commit: str) -> dict[str, Any]:
 
     ours = ("sessions_app", "checkpoints_app", "gateway_app", "workers")
     models = [model for app in ours for model in apps.get_app_config(app).get_models(include_auto_created=True)]
-    tables = {model._meta.db_table: " ".join(sorted(field.column for field in model._meta.concrete_fields)) for model in models}
+    tables = {model._meta.db_table: " ".join(sorted(str(field.column) for field in model._meta.concrete_fields)) for model in models}
     leaves = dict(MigrationLoader(None).graph.leaf_nodes())
-    schedule: dict[str, Any] = settings.CELERY_BEAT_SCHEDULE
+    schedule: dict[str, Any] = settings.CELERY_BEAT_SCHEDULE  # type: ignore[misc]  # made by the settings' own parts
     return {
         "commit": commit,
         "migrations": {app: leaves[app] for app in sorted(ours)},
