@@ -46,7 +46,7 @@ def session_for(world: World, row: dict[str, Any]) -> Session:
 
 def queued(account: Account, session: Session, row: dict[str, Any]) -> Operation:
     filled = {"CHECKPOINT": session.head_checkpoint_id, "EPOCH": session.epoch}
-    parameters: dict[str, Any] = {name: filled.get(value, value) if isinstance(value, str) else value for name, value in row["parameters"].items()}
+    parameters: dict[str, Any] = {name: filled.get(str(value), value) for name, value in row["parameters"].items()}
     if "steers" in parameters:
         parameters["steers"] = [steering.packed(steering.seal(account.id, "go left")) for _ in parameters["steers"]]
     queues = {"host": dispatch.host_queue(HOST), "io": dispatch.io_queue(HOST), "control": dispatch.CONTROL_QUEUE}
