@@ -19,7 +19,7 @@ def gateway() -> Iterator[Finding]:
     root = default_root()
     held = [path for path in root.glob("host/*/gateway/serving.lock") if is_held(path)]
     if held:
-        yield ok("gateway", f"a process serves the machines of {held[0].parts[-3]}")
+        yield ok("gateway", f"a process serves the machines of {', '.join(sorted(path.parts[-3] for path in held))}")
     elif lock.holder(Paths(root)):
         yield warn("gateway", "the stack runs, and no gateway serves its machines", f"see {root / 'log'}/gateway@*.log")
     else:

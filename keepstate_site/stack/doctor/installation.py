@@ -6,7 +6,7 @@ import socket
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
-from urllib.parse import parse_qsl, unquote, urlsplit
+from urllib.parse import SplitResult, parse_qsl, unquote, urlsplit
 
 from keepstate_site.stack import lock
 from keepstate_site.stack.doctor.finding import Finding, failed, ok, unknown, warn
@@ -72,9 +72,14 @@ def store() -> Iterator[Finding]:
         yield ok("CHECKPOINT_STORE_URL", f"not set: {default_root() / 'store'} is used")
         return
     parts = urlsplit(url)
+    if parts.scheme == "s3":
+        yield bucket(parts)
+        return
     path = Path(unquote(parts.path))
     if parts.scheme != "file" or not path.is_absolute():
-        yield failed("CHECKPOINT_STORE_URL", f"{parts.scheme}:// is not a store that this version has", "use file:///directory")
+        yield failed(
+            "CHECKPOINT_STORE_URL", f"{parts.scheme}:// is not a store that this version has", "use file:///directory or s3://bucket"
+        )
     elif not path.is_dir():
         yield warn(
             "CHECKPOINT_STORE_URL", f"{path} does not exist yet", "the first save makes it; for a mounted disk, look whether it is mounted"
@@ -83,6 +88,21 @@ def store() -> Iterator[Finding]:
         yield failed("CHECKPOINT_STORE_URL", f"{path} cannot be written by this user", f"chown it, or run as its owner ({path.owner()})")
     else:
         yield ok("CHECKPOINT_STORE_URL", f"{path} can be written")
+
+
+def bucket(url: SplitResult) -> Finding:
+    """Its server alone: whether the bucket is there and may be written is asked with the fleet's other parts."""
+    endpoint = dict(parse_qsl(url.query)).get("endpoint")
+    if not endpoint:
+        return ok("CHECKPOINT_STORE_URL", f"the bucket {url.netloc} of AWS (connection not tried)")
+    address = address_of(endpoint, 443 if endpoint.startswith("https:") else 80)
+    try:
+        _connect(address)
+    except OSError as error:
+        return failed(
+            "CHECKPOINT_STORE_URL", f"{_shown(address)} does not accept connections: {error}", "start the server, or correct the URL"
+        )
+    return ok("CHECKPOINT_STORE_URL", f"{_shown(address)} accepts connections (login not tried)")
 
 
 def address_of(url: str, default_port: int) -> str | tuple[str, int]:

@@ -5,7 +5,7 @@ import json
 import sys
 from pathlib import Path
 
-from keepstate_site.stack.doctor import gateway, installation, isolation, machine, network, programs
+from keepstate_site.stack.doctor import fleet, gateway, installation, isolation, machine, network, programs
 from keepstate_site.stack.doctor.finding import Check, Finding, Verdict, examine
 
 CHECKS: dict[str, Check] = {
@@ -22,6 +22,7 @@ CHECKS: dict[str, Check] = {
     "settings": installation.settings,
     "servers": installation.servers,
     "stack": installation.stack,
+    "fleet": fleet.fleet,
     "gateway": gateway.gateway,
 }
 
