@@ -49,6 +49,7 @@ def enter(view: View, mount_point: Path) -> None:
     Raises OSError; the thread must then end.
     """
     unshare(CLONE_FS | CLONE_NEWNS | CLONE_NEWIPC | CLONE_NEWNET)
+    os.umask(0o022)  # this thread's alone from here on: under a worker's closed one the machine could not enter its own root
     mount(None, "/", MS_REC | MS_PRIVATE)
     root = str(mount_point)
     mount("tmpfs", root, MS_NOSUID | MS_NODEV, "tmpfs", ROOT_OPTIONS)
