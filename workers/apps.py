@@ -10,6 +10,7 @@ class WorkersConfig(AppConfig):
         from checkpoints_app.services import storage
         from sessions_app.services import steps
         from workers.cache.store import forget_pack
+        from workers.fleet import moves
         from workers.host import capabilities, compatibility, placement
         from workers.relay.files import files_of
 
@@ -17,6 +18,7 @@ class WorkersConfig(AppConfig):
         steps.capabilities.add(capabilities.rows)
         steps.place_boot.fill(placement.place_boot)
         steps.place_resume.fill(placement.place_resume)
+        steps.move_session.fill(moves.ask)
         steps.hosts_for_pin.fill(compatibility.hosts_for_pin)
         steps.host_answers.fill(compatibility.host_answers)
         storage.tell_of_deletions(forget_pack)

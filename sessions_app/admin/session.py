@@ -48,6 +48,7 @@ class SessionAdmin(DeletionMixin, ReadOnlyAdmin):
     acts = (
         Act("save", "Save", _asked(by_operator.save), _from(OperationKind.CHECKPOINT)),
         Act("park", "Save and park", _asked(by_operator.park), _from(OperationKind.CHECKPOINT)),
+        Act("move", "Move to another host", _asked(by_operator.move), _from(OperationKind.CHECKPOINT), grave=True),
         Act("resume", "Resume", _asked(by_operator.resume), _rests),
     )
 

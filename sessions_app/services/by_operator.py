@@ -10,7 +10,7 @@ from django.db import transaction
 
 from sessions_app.errors import Conflict
 from sessions_app.models import Account, AccountDeletion, ApiToken, Operation, Session, WebhookDelivery
-from sessions_app.services import account_deletion, record, session_deletion
+from sessions_app.services import account_deletion, record, session_deletion, steps
 from sessions_app.services import cancel as cancelling
 from sessions_app.services import retry as retrying
 from sessions_app.services import session as sessions
@@ -41,6 +41,12 @@ def park(session: Session, by: str) -> Operation:
 @transaction.atomic
 def resume(session: Session, by: str) -> Operation:
     return _told("resume", by, sessions.resume(session, checkpoint_id=None, asked=Asked()))
+
+
+@transaction.atomic
+def move(session: Session, by: str, to: str = "") -> Operation:
+    """To another host; `to`: that one. Returns the save that it begins with; the resume follows in the commit that ends it."""
+    return _told("move", by, steps.move_session.call(session, to), left=session.host_id, to=to)
 
 
 @transaction.atomic

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Generic, Protocol, TypeVar
 
-from sessions_app.models import Account, Session
+from sessions_app.models import Account, Operation, Session
 from sessions_app.services.guest_files import GuestFiles
 from sessions_app.services.placement import Placement
 
@@ -219,6 +219,9 @@ class Chain(Generic[F]):
 resolve_image: Slot[ResolveImage] = Slot("resolve_image")
 place_boot: Slot[PlaceBoot] = Slot("place_boot")
 place_resume: Slot[PlaceResume] = Slot("place_resume")
+#: Ask for a session's move to another host (by its id; '' for any that can take it), and return the save that it begins with. Raises
+#: ServiceError: nothing was done.
+move_session: Slot[Callable[[Session, str], Operation]] = Slot("move_session")
 #: By the digest of a pin: every host, the nearest first.
 hosts_for_pin: Slot[Callable[[str], list[HostFit]]] = Slot("hosts_for_pin")
 #: The files of a running session's machine. Raises FleetUnavailable at the first use where the machine cannot be reached from here.

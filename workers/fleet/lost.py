@@ -66,7 +66,7 @@ def _heard_again() -> None:
 def _unheard() -> "QuerySet[Host]":
     since = Now() - liveness.lost_after()
     answering = GatewayProcess.objects.filter(seen_at__gt=since).values("host_id")
-    silent = Host.objects.filter(heartbeat_at__lt=since, lost_at=None, retired_at=None)
+    silent = Host.objects.filter(heartbeat_at__lt=since, lost_at=None, retired_at=None).exclude(boot_id="")  # that one never started
     return silent.exclude(resting_until__gt=Now()).exclude(id__in=answering)
 
 

@@ -40,7 +40,7 @@ def patience() -> timedelta:
 
 
 @transaction.atomic
-def ask(session: Session, *, to: str = "", cut: bool = False) -> Operation:
+def ask(session: Session, to: str = "", *, cut: bool = False) -> Operation:
     """Ask for one session's move, and return its save. `cut`: commands that run in it are not waited for.
 
     Raises WrongState, Conflict (it is busy, a command runs, it is there already) or FleetUnavailable (no host could take it, and why):

@@ -11,8 +11,9 @@ from sessions_app.errors import Conflict, Invalid
 from sessions_app.models import Operation, Session
 from sessions_app.services.by_operator import write
 from sessions_app.states import OPERATION_ACTIVE, SessionState
+from workers.host import proved
 from workers.host.identity import SAFE
-from workers.models import Host, HostPin
+from workers.models import Host
 
 _LABEL = re.compile(r"[A-Za-z0-9][A-Za-z0-9._/-]{0,62}")
 _VALUE = re.compile(r"[A-Za-z0-9._/-]{0,63}")
@@ -85,7 +86,7 @@ def retire(host: Host, by: str) -> None:
             facts={"sessions": sessions, "operations": asked},
         )
     Host.objects.filter(id=host.id).update(retired_at=Now(), draining=False, moving=False, moving_since=None, resting_until=None)
-    HostPin.objects.filter(host=host).delete()
+    proved.give_up(host)
     write("retire", by, account_id="", host_id=host.id)
 
 

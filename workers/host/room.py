@@ -19,9 +19,14 @@ def room(hosts: Iterable[Host]) -> dict[str, int]:
 
     What it tells holds until somebody else reserves: who decides by it holds the lock of placement (workers/host/placement.py).
     """
-    offered = {host.id: int(host.memory_bytes * OVERCOMMIT) if host.offered_bytes is None else host.offered_bytes for host in hosts}
-    taken = _held(offered) + _reserved(offered)
-    return {host: free - taken[host] for host, free in offered.items()}
+    offers = {host.id: offered(host) for host in hosts}
+    taken = _held(offers) + _reserved(offers)
+    return {host: free - taken[host] for host, free in offers.items()}
+
+
+def offered(host: Host) -> int:
+    """Bytes that its machines may have together."""
+    return int(host.memory_bytes * OVERCOMMIT) if host.offered_bytes is None else host.offered_bytes
 
 
 def _held(hosts: Iterable[str]) -> Counter[str]:

@@ -52,9 +52,9 @@ def state() -> Expression:
     silent = ~is_fresh()
     lines: list[tuple[Q, HostState]] = [
         (Q(retired_at__isnull=False), HostState.RETIRED),
+        (silent & Q(boot_id=""), HostState.ENROLLED),
         (Q(lost_at__isnull=False), HostState.LOST),
         (silent & Q(resting_until__gt=Now()), HostState.RESTING),
-        (silent & Q(boot_id=""), HostState.ENROLLED),
         (silent, HostState.SILENT),
         (Q(observed_at__lt=Now() - _deaf_after()), HostState.DEAF),
         (Q(moving=True), HostState.MOVING),

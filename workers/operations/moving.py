@@ -18,7 +18,7 @@ from sessions_app.services import session as sessions
 from sessions_app.services.placement import Place, Placement
 from sessions_app.services.steps import place_resume
 from sessions_app.states import RecordKind, ResumedBy
-from workers.host import targets
+from workers.host import liveness, targets
 from workers.host.identity import host_id
 from workers.operations.work import Work
 
@@ -44,7 +44,7 @@ def resume(session: Session, left: str, to: str, *, stored_bytes: int | None) ->
     """Ask for the resume of a session that was parked to be moved. Prerequisite: it is locked, and nothing of it is active.
 
     It is placed on a host that has room now. Where the last of them has gone since the move was asked for, it goes on where it was, from
-    that host's hot image: an operator's move never leaves a session parked for want of a host.
+    that host's hot image: an operator's move never leaves a session parked for want of a host, unless the one that it left is gone too.
     """
     try:
         sessions.resume_unasked(
@@ -63,7 +63,9 @@ def _place(session: Session, left: str, to: str) -> Place:
                 continue
             if placed.host_id and not placed.waits_for:
                 return placed
-        return placement.on(left, session.memory_bytes)
+        if liveness.alive().filter(id=left).exists():
+            return placement.on(left, session.memory_bytes)
+        return place_resume.call(session=session, checkpoint_id=session.head_checkpoint_id)
 
     return place
 

@@ -36,6 +36,7 @@ def heartbeat(here: Host, ended: list[str]) -> Iterator[Heartbeat]:
     yield made
     if made._thread.is_alive():
         made.stop()
+    made._close()
 
 
 def silence(by: timedelta | None = None) -> None:
