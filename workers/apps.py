@@ -11,7 +11,7 @@ class WorkersConfig(AppConfig):
         from sessions_app.services import steps
         from workers.cache.store import forget_pack
         from workers.fleet import moves
-        from workers.host import capabilities, compatibility, placement
+        from workers.host import capabilities, compatibility, holders, placement
         from workers.relay.files import files_of
 
         steps.guest_files.fill(files_of)
@@ -20,5 +20,6 @@ class WorkersConfig(AppConfig):
         steps.place_resume.fill(placement.place_resume)
         steps.move_session.fill(moves.ask)
         steps.hosts_for_pin.fill(compatibility.hosts_for_pin)
+        steps.pin_holders.fill(holders.holders)
         steps.host_answers.fill(compatibility.host_answers)
         storage.tell_of_deletions(forget_pack)

@@ -23,6 +23,18 @@ def hosts_table(pin_digest: str) -> SafeString:
     return format_html(head, able, len(fits), rows)
 
 
+def holders_table(pin_digest: str) -> SafeString:
+    """Who holds a pin or held it, and since when."""
+    found = steps.pin_holders.call(pin_digest)
+    rows = format_html_join(
+        "",
+        "<tr><td>{}</td><td>{}</td><td>{}</td></tr>",
+        ((one.host, one.state.replace("_", " "), one.since or "") for one in found[:SHOWN_HOSTS]),
+    )
+    head = "<p>{} hosts hold it or held it.</p><table class='ks-table'><tr><th>host</th><th>now</th><th>since</th></tr>{}</table>"
+    return format_html(head, len(found), rows)
+
+
 def verdict(fit: HostFit) -> str:
     if not fit.same_architecture:
         return f"{fit.state}; it has proved no pin of this architecture"

@@ -10,7 +10,7 @@ from gateway_app.services import process
 from keepstate_site.observe import sweeps
 from sessions_app.models import Operation, Session, WebhookDelivery
 from sessions_app.states import OPERATION_ACTIVE, SESSION_LIVE, DeliveryState, OperationState, SessionState
-from workers.host import liveness
+from workers.host import holders, liveness
 from workers.host.state import counted
 
 
@@ -60,7 +60,9 @@ def _hosts() -> Iterator[Metric]:
         hosts.add_metric([state], number)
     memory.add_metric([], alive.aggregate(sum=Sum("memory_bytes"))["sum"] or 0)
     used.add_metric([], Session.objects.filter(runtime_state__in=SESSION_LIVE).aggregate(sum=Sum("memory_bytes"))["sum"] or 0)
-    yield from (hosts, memory, used)
+    unheld = GaugeMetricFamily("keepstate_pins_unheld", "Valid checkpoints whose pin no live host holds, up to 100,000.")
+    unheld.add_metric([], holders.unheld())
+    yield from (hosts, memory, used, unheld)
 
 
 def _gateways() -> Iterator[Metric]:

@@ -71,6 +71,15 @@ class HostFit:
 
 
 @dataclass(frozen=True)
+class PinHolder:
+    """A host that holds a pin, or held it until `since`. `since`: when it came to its state; None where that is not known."""
+
+    host: str
+    state: str  # a word of workers/host/state.py, or proves_another
+    since: datetime | None
+
+
+@dataclass(frozen=True)
 class Held:
     """What a session's saves have in the store. Not `exact`: content of theirs may count at another session, or at an erased checkpoint."""
 
@@ -224,6 +233,8 @@ place_resume: Slot[PlaceResume] = Slot("place_resume")
 move_session: Slot[Callable[[Session, str], Operation]] = Slot("move_session")
 #: By the digest of a pin: every host, the nearest first.
 hosts_for_pin: Slot[Callable[[str], list[HostFit]]] = Slot("hosts_for_pin")
+#: By the digest of a pin: the hosts that hold it, then those that held it.
+pin_holders: Slot[Callable[[str], list[PinHolder]]] = Slot("pin_holders")
 #: The files of a running session's machine. Raises FleetUnavailable at the first use where the machine cannot be reached from here.
 guest_files: Slot[Callable[[Session], GuestFiles]] = Slot("guest_files")
 #: Whether a host, by its id, can be told something now.

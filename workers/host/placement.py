@@ -9,6 +9,7 @@ from sessions_app.services.database import hold
 from sessions_app.services.placement import Placement
 from workers.host import liveness
 from workers.host.compatibility import hosts_for_pin
+from workers.host.holders import refusal
 from workers.host.room import room
 from workers.host.state import HEARD
 
@@ -59,16 +60,19 @@ def _refuse(checkpoint: Checkpoint, memory_bytes: int) -> None:
         )
     others = [fit for fit in hosts_for_pin(checkpoint.pin_id) if fit.state in HEARD and fit.differences]
     if others:
-        differing = others[0].differences
+        differing, of_pin = others[0].differences, refusal(checkpoint.pin_id)
         raise StackIncompatible(
             f"No live host has the pin this checkpoint was taken on; "
-            f"the nearest of {len(others)} differs in: {', '.join(sorted(differing))}. Nothing was started.",
+            f"the nearest of {len(others)} differs in: {', '.join(sorted(differing))}. {of_pin.words} Nothing was started.",
             next_action="Bring back a host with that pin. An operator sees each host's differences at the checkpoint in the admin.",
-            facts={"pin": checkpoint.pin_id, "differences": differing, "hosts_compared": len(others)},
+            facts={**of_pin.facts, "differences": differing, "hosts_compared": len(others)},
         )
     _require_a_host_of(checkpoint.pin.architecture, "Nothing was started.")
+    of_pin = refusal(checkpoint.pin_id)
     raise FleetUnavailable(
-        "No live host has this checkpoint's pin. Nothing was started.", next_action="Start that host's workers, then ask again."
+        f"No live host has this checkpoint's pin. {of_pin.words} Nothing was started.",
+        next_action="Start that host's workers, then ask again.",
+        facts=of_pin.facts,
     )
 
 
