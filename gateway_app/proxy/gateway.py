@@ -29,6 +29,7 @@ from gateway_app.ids import new_call_id
 from gateway_app.proxy import answer, call_rows, channel, faults, headers, recorded, refusals, rows, seals, steering
 from gateway_app.proxy import request as requests
 from gateway_app.proxy import standing as standings
+from gateway_app.proxy.admission import Admission
 from gateway_app.proxy.answer import Answer
 from gateway_app.proxy.call_rows import Opened, RelayKnown, SteerTaken
 from gateway_app.proxy.channel import Channel
@@ -124,13 +125,12 @@ class Gateway:
 
     async def _pass(self, who: Channel, asked: Asked, provider: Provider) -> web.StreamResponse:
         self._require_open()
+        admission = Admission(who, self.database)
         async with self.database.connection() as connection:
-            standing = await standings.standing(connection, who, provider)
-        _require(standing, provider)
-        assert standing is not None
+            standing = _required(await standings.standing(connection, who, provider), provider)
         sealer = await self.seals.of(who.account_id)
         sent = self._upstream(asked, provider, sealer.unseal(standing.key_secret).decode())
-        return await pass_on(self.client, asked.method, self.settings.bases[provider] + asked.path, sent, asked.body)
+        return await pass_on(self.client, admission, asked.method, self.settings.bases[provider] + asked.path, sent, asked.body)
 
     async def _call(self, who: Channel, request: web.Request, asked: Asked) -> web.StreamResponse:
         """The four tiers, in their order. Of an answer that did not arrive as a whole, the rest is for the same request, made again."""
@@ -171,9 +171,7 @@ class Gateway:
         self._require_open()
         provider, api = _known(asked.route)
         async with self.database.connection() as connection:
-            standing = await standings.standing(connection, who, provider)
-        _require(standing, provider)
-        assert standing is not None
+            standing = _required(await standings.standing(connection, who, provider), provider)
         found = await self._from_window(who, asked, standing, sealer) if standing.has_window else None
         if found is not None:
             return found
@@ -302,7 +300,8 @@ class Gateway:
         pieces = await seals.in_pieces(sealer, asked.body, call_rows.PIECE_BYTES)
         closing = sorted(CLOSED_BY_ANOTHER_WAY) if standing.has_window else []
         asked.delivery.call_id = call.id
-        self.pumps[call.id] = pump = Pump(who, call, sending, sealer)  # before its row can be found: whoever finds it waits for this one
+        # before its row can be found: whoever finds it waits for this one
+        self.pumps[call.id] = pump = Pump(who, call, sending, sealer, Admission(who, self.database))
         try:
             async with self.database.connection() as connection:
                 if not await call_rows.open_call(connection, who, call, pieces, closing):
@@ -367,11 +366,12 @@ class Gateway:
         return len(self._tasks)
 
 
-def _require(standing: Standing | None, provider: Provider) -> None:
+def _required(standing: Standing | None, provider: Provider) -> Standing:
     if standing is None or not standing.runs:
         raise refusals.not_running()
     if standing.key_id is None:
         raise refusals.no_key(provider)
+    return standing
 
 
 def _known(found: Route) -> tuple[Provider, Api]:

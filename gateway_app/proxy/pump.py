@@ -17,6 +17,7 @@ from yarl import URL
 
 from gateway_app import pricing
 from gateway_app.proxy import call_rows, faults, headers, refusals, seals
+from gateway_app.proxy.admission import Admission, Overtaken
 from gateway_app.proxy.call_rows import Ended, Opened
 from gateway_app.proxy.channel import Channel
 from gateway_app.proxy.pool import Pool
@@ -63,6 +64,7 @@ class Pump:
     call: Opened
     sending: Sending
     sealer: Sealer
+    admission: Admission
     tail: Tail = field(default_factory=Tail)
     head: "asyncio.Future[tuple[int, list[tuple[str, str]]]]" = field(default_factory=lambda: asyncio.get_running_loop().create_future())
     began: float = field(default_factory=time.monotonic)
@@ -75,7 +77,8 @@ class Pump:
         state, seen, pairs = CallState.CUT, Seen(End.OPEN, Tokens(), "", []), list[tuple[str, str]]()
         try:
             url, body = URL(self.sending.url, encoded=True), self.sending.body
-            async with client.post(url, data=body, headers=self.sending.headers, allow_redirects=False) as answer:
+            sent = client.post(url, data=body, headers=self.sending.headers, allow_redirects=False, trace_request_ctx=self.admission)
+            async with sent as answer:
                 status, pairs = answer.status, headers.back(answer.headers.items())
                 self.first_byte = time.monotonic()
                 streamed = status < 400 and answer.content_type == _EVENTS
@@ -84,6 +87,12 @@ class Pump:
                 seen = await (self._stream(answer) if streamed else self._whole(answer))
                 arrived = not streamed or seen.end == End.COMPLETE
                 state = CallState.REFUSED if status >= 400 else CallState.COMPLETE if seen.end == End.COMPLETE else CallState.CUT
+        except Overtaken:
+            state = CallState.REFUSED  # it was not sent
+            self._no_head(refusals.not_running())
+        except (OperationalError, PoolTimeout):  # before it was sent, for it could not be confirmed
+            state = CallState.REFUSED
+            self._no_head(refusals.unavailable())
         except aiohttp.ClientConnectorError as error:
             state = CallState.REFUSED  # it never had the request
             self._no_head(refusals.not_reached(type(error).__name__))

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 import aiohttp
 from aiohttp import web
 
+from gateway_app.proxy.admission import confirming
 from gateway_app.proxy.answer import abort
 from gateway_app.proxy.body import BODY_BYTES
 from gateway_app.proxy.channel import Channel
@@ -44,7 +45,7 @@ async def gateway(settings: ProxySettings, *, drain_seconds: float, name: str = 
     await database.open(wait=False)
     timeout = aiohttp.ClientTimeout(total=None, sock_connect=CONNECT_SECONDS, sock_read=SILENCE_SECONDS)
     connector = aiohttp.TCPConnector(limit=0, limit_per_host=0, keepalive_timeout=60, ttl_dns_cache=60)
-    client = aiohttp.ClientSession(timeout=timeout, connector=connector, cookie_jar=aiohttp.DummyCookieJar())
+    client = aiohttp.ClientSession(timeout=timeout, connector=connector, cookie_jar=aiohttp.DummyCookieJar(), trace_configs=[confirming()])
     one = Gateway(settings, database, client, name)
     beating = asyncio.create_task(one.beat(), name="gateway beat")
     telling = asyncio.create_task(one.deliveries.run(), name="gateway deliveries")

@@ -58,3 +58,12 @@ async def standing(database: AsyncConnection[Any], channel: Channel, provider: P
         return None
     runs, key_id, last4, secret, over, has_window, steer_id, steer = row
     return Standing(bool(runs), key_id, last4, bytes(secret or b""), over, has_window, steer_id, bytes(steer or b""))
+
+
+_RUNS = "SELECT 1 FROM sessions_app_session WHERE id = %s AND account_id = %s AND epoch = %s AND runtime_state = ANY(%s)"
+
+
+async def runs(database: AsyncConnection[Any], channel: Channel) -> bool:
+    """Whether the channel's epoch is its session's present one, and that runs."""
+    found = await database.execute(_RUNS, [channel.session_id, channel.account_id, channel.epoch, RUNS])
+    return await found.fetchone() is not None
