@@ -12,7 +12,7 @@ from gateway_app.models import Call, UsageEntry
 from gateway_app.proxy import admission, call_rows, standing
 from gateway_app.states import CallState
 from sessions_app.models import Session
-from tests.integration.gateway.house import MESSAGES, House, run
+from tests.integration.gateway.house import MESSAGES, House, run, until
 from tests.support.fleet import Tenant
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -36,6 +36,11 @@ def goes_on_elsewhere(session: Session) -> None:
     Session.objects.filter(id=session.id).update(epoch=session.epoch + 1)
 
 
+@sync_to_async
+def refused() -> bool:
+    return Call.objects.get().state == CallState.REFUSED
+
+
 def overtaken_after(monkeypatch: pytest.MonkeyPatch, owner: Any, name: str, session: Session) -> None:
     sound = getattr(owner, name)
 
@@ -54,7 +59,7 @@ def test_a_call_whose_session_went_on_before_it_was_sent_is_not_sent_and_not_bil
         overtaken_after(monkeypatch, call_rows, "open_call", at.session)
         got = await at.ask()
         assert (got.status, at.bill["calls"]) == (503, 0)
-        assert await sync_to_async(lambda: Call.objects.get().state)() == CallState.REFUSED
+        await until(refused)
         assert not await sync_to_async(UsageEntry.objects.exists)()
 
     run(owner.account, act)
