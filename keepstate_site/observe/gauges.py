@@ -6,8 +6,12 @@ from django.db.models import Count, FloatField, Max, Min, Sum
 from django.db.models.functions import Cast, Extract, Now
 from prometheus_client.core import GaugeMetricFamily, Metric
 
+from checkpoints_app.models import Checkpoint, Pack
+from checkpoints_app.services import scrub
+from checkpoints_app.states import CheckpointState, PackState
 from gateway_app.services import process
-from keepstate_site.observe import sweeps
+from keepstate_site.observe import health, sweeps
+from keepstate_site.observe.fleet_gauges import fleet_gauges
 from sessions_app.models import Operation, Session, WebhookDelivery
 from sessions_app.states import OPERATION_ACTIVE, SESSION_LIVE, DeliveryState, OperationState, SessionState
 from workers.host import holders, liveness
@@ -21,6 +25,9 @@ def all_gauges() -> Iterator[Metric]:
     yield from _gateways()
     yield from _sweeps()
     yield _webhooks()
+    yield from fleet_gauges()
+    yield from _kept()
+    yield _parts()
 
 
 def _sessions() -> Metric:
@@ -36,13 +43,13 @@ def _sessions() -> Metric:
 def _operations() -> Iterator[Metric]:
     """Of those that have not ended: how many, and how long the oldest waits or runs."""
     count = GaugeMetricFamily("keepstate_operations", "Operations that have not ended.", labels=["kind", "state"])
-    oldest = GaugeMetricFamily("keepstate_operation_oldest_seconds", "Age of the oldest operation that has not ended.", labels=["state"])
+    oldest = GaugeMetricFamily("keepstate_operation_oldest_seconds", "Age of the oldest operation that has not ended, and waits for no host.", labels=["state"])
     expired = GaugeMetricFamily("keepstate_operation_leases_expired", "Running operations whose worker is silent.")
     for state in sorted(OPERATION_ACTIVE):  # one at a time: each has an index of its own
         active = Operation.objects.filter(state=state)
         for kind, number in active.values_list("kind").annotate(Count("id")):
             count.add_metric([kind, state], number)
-        oldest.add_metric([state], active.aggregate(age=_age("accepted_at"))["age"] or 0.0)
+        oldest.add_metric([state], active.filter(waits_for="").aggregate(age=_age("accepted_at"))["age"] or 0.0)
     expired.add_metric([], Operation.objects.filter(state=OperationState.RUNNING, lease_expires_at__lt=Now()).count())
     yield from (count, oldest, expired)
 
@@ -100,3 +107,20 @@ def _webhooks() -> Metric:
     gauge = GaugeMetricFamily("keepstate_webhook_messages_pending", "Messages of webhooks that are not taken yet.")
     gauge.add_metric([], WebhookDelivery.objects.filter(state=DeliveryState.PENDING).count())
     return gauge
+
+
+def _kept() -> Iterator[Metric]:
+    """What reading everything again has found of what is stored."""
+    corrupt = GaugeMetricFamily("keepstate_corrupt", "Stored things that are damaged or missing, and are not healed.", labels=["what"])
+    corrupt.add_metric(["checkpoint"], Checkpoint.objects.filter(state=CheckpointState.CORRUPT).count())
+    corrupt.add_metric(["pack"], Pack.objects.filter(state=PackState.CORRUPT).count())
+    behind = GaugeMetricFamily("keepstate_scrub_behind", "1 if something stored was not read for longer than KEEPSTATE_SCRUB_DAYS.")
+    behind.add_metric([], int(scrub.behind()))
+    yield from (corrupt, behind)
+
+
+def _parts() -> Metric:
+    answers = GaugeMetricFamily("keepstate_answers", "1 if the part answers this web process; without the database nothing does.", labels=["part"])
+    answers.add_metric(["broker"], int(health.broker_answers()))
+    answers.add_metric(["store"], int(health.store_answers()))
+    return answers

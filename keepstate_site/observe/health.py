@@ -40,7 +40,7 @@ def readyz(_request: HttpRequest) -> JsonResponse:
     if not _answers("database", _ask_database):
         return JsonResponse({"status": "not ready", "database": False}, status=503)
     late = [one.name for one in sweeps.ages() if one.late]
-    wanted = {"broker": _answers("broker", _ask_broker), "store": _store_answers(), "workers": _answers("workers", _ask_workers)}
+    wanted = {"broker": broker_answers(), "store": store_answers(), "workers": _answers("workers", _ask_workers)}
     wanted |= {"gateway": _answers("gateway", _ask_gateway), "sweeps": not late}
     status = "ready" if all(wanted.values()) else "degraded"
     return JsonResponse({"status": status, "database": True, **wanted, "late_sweeps": late})
@@ -69,7 +69,12 @@ def _ask_gateway() -> None:
         raise LookupError(f"no gateway serves the machines of {', '.join(missing) or 'any host'}")
 
 
-def _store_answers() -> bool:
+def broker_answers() -> bool:
+    return _answers("broker", _ask_broker)
+
+
+def store_answers() -> bool:
+    """As it was some seconds ago at most."""
     kept = caches["process"]
     known = kept.get("store_answers")
     if known is None:

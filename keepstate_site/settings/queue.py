@@ -51,6 +51,7 @@ def settings(redis_url: str, sweep_seconds: int) -> dict[str, Any]:
         "CELERY_WORKER_REDIRECT_STDOUTS": False,
         "CELERY_ENABLE_UTC": True,
         "CELERY_TIMEZONE": "UTC",
+        "CELERY_BEAT_SCHEDULER": "keepstate_site.beat:Scheduler",
         "CELERY_BEAT_SCHEDULE": {
             "sweep": {
                 "task": "workers.sweep",

@@ -58,8 +58,7 @@ def fake_provider(services: Services, listener: socket.socket) -> Spec:
 def beat(services: Services, host_id: str = "") -> Spec:
     # The schedule is code and a missed tick costs nothing, so beat's own memory of it may be lost with the directory.
     schedule = services.paths.run / _named("beat-schedule", host_id)
-    arguments = ["-m", "celery", "-A", "keepstate_site", "beat", "--scheduler", "keepstate_site.beat:Scheduler"]
-    arguments += ["--schedule", str(schedule), "--pidfile", ""]
+    arguments = ["-m", "celery", "-A", "keepstate_site", "beat", "--schedule", str(schedule), "--pidfile", ""]
     return _python(services, "beat", arguments, host_id, stop=10)
 
 

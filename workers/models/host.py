@@ -25,6 +25,8 @@ class Host(models.Model):
     registered_at = models.DateTimeField(db_default=Now(), editable=False)
     heartbeat_at = models.DateTimeField(db_default=Now())  # by a thread of its workers, straight to the database
     observed_at = models.DateTimeField(null=True, blank=True)  # when its workers last read a doorbell that asks it to look after itself
+    disk_bytes = models.PositiveBigIntegerField(null=True, blank=True)  # of the file system of its machines and cache, when it observed
+    disk_free_bytes = models.PositiveBigIntegerField(null=True, blank=True)
     pins = models.ManyToManyField(Pin, through="HostPin", related_name="hosts")
 
     def __str__(self) -> str:

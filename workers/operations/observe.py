@@ -2,6 +2,7 @@
 
 import fcntl
 import logging
+import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -24,7 +25,8 @@ def observe() -> None:
     """One part that fails never keeps the others from being done, and one observation at a time is enough for a host: a machine whose
     monitor is silent takes seconds to look at, and the next doorbell does not wait for that.
     """
-    if not claim.mine().update(observed_at=Now()):
+    host_directory().mkdir(parents=True, exist_ok=True)
+    if not claim.mine().update(observed_at=Now(), **_disk()):
         log.error("this host's id is another installation's, or retired: nothing was looked after")  # its machines are not ours to judge
         return
     with _alone() as alone:
@@ -36,10 +38,15 @@ def observe() -> None:
                 log.exception("a part of the observation failed", extra={"part": part.__name__})
 
 
+def _disk() -> dict[str, int]:
+    """Where the machines' files, saves under way and the cache lie: a full one ends every save."""
+    found = shutil.disk_usage(host_directory())
+    return {"disk_bytes": found.total, "disk_free_bytes": found.free}
+
+
 @contextmanager
 def _alone() -> Iterator[bool]:
     """Whether no other observation of this host is under way. The kernel frees the lock of a worker that dies."""
-    host_directory().mkdir(parents=True, exist_ok=True)
     with open(host_directory() / "observe.lock", "w") as handle:
         try:
             fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
