@@ -25,7 +25,9 @@ def fleet_gauges() -> Iterator[Metric]:
 def _each_host() -> Iterator[Metric]:
     heartbeat = GaugeMetricFamily("keepstate_host_heartbeat_age_seconds", "Since the host was last heard of.", labels=["host"])
     observation = GaugeMetricFamily(
-        "keepstate_host_observation_age_seconds", "Since the host last read a doorbell to look after itself; absent if never.", labels=["host"]
+        "keepstate_host_observation_age_seconds",
+        "Since the host last read a doorbell to look after itself; absent if never.",
+        labels=["host"],
     )
     disk = GaugeMetricFamily("keepstate_host_disk_bytes", "The file system of the host's machines and cache.", labels=["host"])
     free = GaugeMetricFamily("keepstate_host_disk_free_bytes", "What of it is free; absent until the host has told.", labels=["host"])

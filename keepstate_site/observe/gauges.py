@@ -43,7 +43,9 @@ def _sessions() -> Metric:
 def _operations() -> Iterator[Metric]:
     """Of those that have not ended: how many, and how long the oldest waits or runs."""
     count = GaugeMetricFamily("keepstate_operations", "Operations that have not ended.", labels=["kind", "state"])
-    oldest = GaugeMetricFamily("keepstate_operation_oldest_seconds", "Age of the oldest operation that has not ended, and waits for no host.", labels=["state"])
+    oldest = GaugeMetricFamily(
+        "keepstate_operation_oldest_seconds", "Age of the oldest operation that has not ended, and waits for no host.", labels=["state"]
+    )
     expired = GaugeMetricFamily("keepstate_operation_leases_expired", "Running operations whose worker is silent.")
     for state in sorted(OPERATION_ACTIVE):  # one at a time: each has an index of its own
         active = Operation.objects.filter(state=state)
@@ -120,7 +122,9 @@ def _kept() -> Iterator[Metric]:
 
 
 def _parts() -> Metric:
-    answers = GaugeMetricFamily("keepstate_answers", "1 if the part answers this web process; without the database nothing does.", labels=["part"])
+    answers = GaugeMetricFamily(
+        "keepstate_answers", "1 if the part answers this web process; without the database nothing does.", labels=["part"]
+    )
     answers.add_metric(["broker"], int(health.broker_answers()))
     answers.add_metric(["store"], int(health.store_answers()))
     return answers

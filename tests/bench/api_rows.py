@@ -27,7 +27,8 @@ CREATE OR REPLACE FUNCTION bench_pack(n bigint) RETURNS text LANGUAGE sql IMMUTA
 """
 
 
-def prepare() -> None:
+def prepare(*, with_image: bool = True) -> None:
+    """Without the image where the installation has one of that name."""
     from checkpoints_app.models import Image, Pin
     from sessions_app.models import Account
 
@@ -36,7 +37,8 @@ def prepare() -> None:
     Account.objects.create(id=LARGE, name="large")
     Account.objects.bulk_create([Account(id=f"acct_bench_{n}", name=f"small {n}") for n in range(ACCOUNTS)])
     Pin.objects.create(digest=PIN, architecture="x86_64", facts={})
-    Image.objects.create(digest=IMAGE, name="tiny", architecture="x86_64", default_memory_bytes=1 << 30)
+    if with_image:
+        Image.objects.create(digest=IMAGE, name="tiny", architecture="x86_64", default_memory_bytes=1 << 30)
 
 
 def grow(first: int, last: int) -> None:

@@ -1,0 +1,66 @@
+"""Beside the bench of control: a bare Celery task on the same Redis, without rows, leases or machines, by a worker of its own."""
+
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import redis
+from celery import Celery
+
+from keepstate_site.settings.queue import broker_url
+from keepstate_site.stack.paths import PROJECT
+
+QUEUE, ANSWERS = "bench.bare", "bench:bare"
+WARM = 5
+ANSWER_SECONDS = 60
+#: As many at a time as the bench's own clients.
+SLOTS = 2
+
+URL = os.environ.get("KEEPSTATE_BENCH_REDIS", "")
+app = Celery("bare", broker=broker_url(URL))
+app.conf.update(task_ignore_result=True, task_default_queue=QUEUE, worker_prefetch_multiplier=1)
+
+
+@app.task(name="bench.stamp")
+def stamp(sent: float) -> None:
+    with redis.Redis.from_url(URL) as answers:
+        answers.lpush(ANSWERS, time.time() - sent)
+
+
+@contextmanager
+def _worker(url: str) -> Iterator[None]:
+    argv = [sys.executable, "-m", "celery", "-A", "tests.bench.control_bare", "worker", "-c", str(SLOTS), "-Q", QUEUE]
+    argv += ["--without-gossip", "--without-mingle", "--loglevel", "ERROR"]
+    process = subprocess.Popen(
+        argv, cwd=PROJECT, env={**os.environ, "KEEPSTATE_BENCH_REDIS": url}, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+    )
+    try:
+        yield
+    finally:
+        process.terminate()
+        process.wait(60)
+
+
+def measure(url: str, times: int) -> tuple[list[float], float]:
+    """Milliseconds from the sending of each of so many, one after another, to its start; and how many a second all at once are."""
+    app.conf.broker_url = broker_url(url)
+    with redis.Redis.from_url(url) as answers, _worker(url):
+        one_by_one = [_next(answers, send=True) for _ in range(WARM + times)][WARM:]
+        began = time.perf_counter()
+        for _ in range(times):
+            stamp.delay(time.time())
+        for _ in range(times):
+            _next(answers, send=False)
+        return one_by_one, times / (time.perf_counter() - began)
+
+
+def _next(answers: "redis.Redis[bytes]", *, send: bool) -> float:
+    if send:
+        stamp.delay(time.time())
+    answer = answers.brpop([ANSWERS], timeout=ANSWER_SECONDS)
+    if answer is None:
+        raise RuntimeError(f"the bare worker did not answer in {ANSWER_SECONDS} s")
+    return float(answer[1]) * 1000
