@@ -36,6 +36,20 @@ def nobody_takes_up_lost_work() -> list[Swap]:
     return [(sweep, "sweep", lambda: None)]
 
 
+def messages_are_taken_up_by_every_turn() -> list[Swap]:
+    """A turn of the webhooks sends what is due, whether or not another turn has taken it up."""
+    from sessions_app.models import WebhookDelivery
+    from sessions_app.services.webhooks import delivery
+
+    def take_all() -> Any:
+        for row in WebhookDelivery.objects.filter(state="pending").select_related("endpoint")[:4]:
+            message = delivery._message(row)
+            if message is not None:
+                yield message
+
+    return [(delivery, "_take_up", take_all)]
+
+
 def cached_images_are_believed() -> list[Swap]:
     """A cached image is used without comparing it with the digest taken when it was assembled."""
     from workers.cache import files
@@ -93,6 +107,7 @@ MECHANISMS: Mapping[str, Callable[[], list[Swap]]] = {
     "resume_boots_afresh": resume_boots_afresh,
     "resumes_the_first_checkpoint": resumes_the_first_checkpoint,
     "nobody_takes_up_lost_work": nobody_takes_up_lost_work,
+    "messages_are_taken_up_by_every_turn": messages_are_taken_up_by_every_turn,
     "cached_images_are_believed": cached_images_are_believed,
     "pins_are_not_compared": pins_are_not_compared,
     "clones_are_left_as_they_were": clones_are_left_as_they_were,
