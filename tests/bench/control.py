@@ -133,12 +133,12 @@ def _waits(database: "psycopg.Connection[Any]", account_id: str, kind: str, sinc
 
 
 def _rows(found: dict[int, Measured], bare_ms: list[float], bare_rate: float) -> list[Row]:
-    beside = {"bare Celery": round(quantile(bare_ms, 0.5), 3)}
+    bare = round(quantile(bare_ms, 0.5), 3)
     rows = []
     for size, measured in found.items():
         for name, _ in PHASES:
-            rows.append(row(f"{name}, a second, {size} sessions", "1/s", measured.rates[name], **{"bare Celery": round(bare_rate, 1)}))
-            rows.append(row(f"{name}, dispatch, {size} sessions", "ms", measured.dispatch[name], **beside))
+            rows.append(row(f"{name}, a second, {size} sessions", "1/s", measured.rates[name], bare_celery=round(bare_rate, 1)))
+            rows.append(row(f"{name}, dispatch, {size} sessions", "ms", measured.dispatch[name], bare_celery=bare))
     smallest, largest = found[min(found)], found[max(found)]
     for name, _ in PHASES:
         waits = quantile(largest.dispatch[name], 0.5) / quantile(smallest.dispatch[name], 0.5)

@@ -57,7 +57,7 @@ def measure(url: str, times: int) -> tuple[list[float], float]:
         return one_by_one, times / (time.perf_counter() - began)
 
 
-def _next(answers: "redis.Redis[bytes]", *, send: bool) -> float:
+def _next(answers: redis.Redis, *, send: bool) -> float:
     if send:
         stamp.delay(time.time())
     answer = answers.brpop([ANSWERS], timeout=ANSWER_SECONDS)

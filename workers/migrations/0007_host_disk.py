@@ -6,7 +6,7 @@ from django.db import migrations, models
 class Migration(migrations.Migration):
 
     dependencies = [
-        ('workers', '0005_former_pin'),
+        ('workers', '0006_fleet_watch'),
     ]
 
     operations = [
