@@ -2,7 +2,10 @@
 
 import hashlib
 
-from django.db import connection
+from django.db import InterfaceError, OperationalError, connection
+
+#: The database did not answer, or closed the connection: what was asked of it may or may not have had its effect.
+AWAY = (OperationalError, InterfaceError)
 
 
 def give_back_connection() -> None:

@@ -14,7 +14,7 @@ from django.db.models.functions import Now
 
 from sessions_app.errors import ServiceError
 from sessions_app.models import Operation
-from sessions_app.services import record
+from sessions_app.services import dispatch, record
 from sessions_app.services.outcome import unfinished
 from sessions_app.services.placement import Placement
 from sessions_app.states import OperationKind, OperationState
@@ -107,6 +107,19 @@ def hand_on(lease: Lease, placement: Placement) -> Operation:
     operation.save(update_fields=["queue", "host_id", "reserved_bytes", "lease_token", "lease_owner", "max_attempts"])
     Operation.objects.filter(id=operation.id).update(lease_expires_at=Now())
     return operation
+
+
+@transaction.atomic
+def let_go(lease: Lease) -> bool:
+    """End this attempt, and ring for the next one, which need not wait for the lease to expire. False where there is none left: then
+    nothing was written. Raises LeaseLost.
+    """
+    operation = require(lease)
+    if operation.attempt >= operation.max_attempts:
+        return False
+    Operation.objects.filter(id=operation.id).update(lease_token=None, lease_owner="", lease_expires_at=Now())
+    dispatch.ring(operation)
+    return True
 
 
 def succeed(lease: Lease, response: dict[str, Any] | list[dict[str, Any]], http_status: int) -> None:

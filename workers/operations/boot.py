@@ -3,7 +3,6 @@
 from sessions_app.errors import ServiceError, StartFailed
 from sessions_app.services import event
 from sessions_app.services import session as sessions
-from sessions_app.services.lease import LeaseLost
 from sessions_app.services.outcome import unfinished
 from sessions_app.states import SessionState
 from workers import crash
@@ -14,7 +13,7 @@ from workers.host.pins import pin_here
 from workers.machine.driver import MachineError
 from workers.operations import environment, workspace
 from workers.operations.words import session_words
-from workers.operations.work import Work
+from workers.operations.work import LEFT_TO_THE_NEXT, Work
 
 BOOT_SECONDS = 180
 
@@ -25,7 +24,7 @@ def run(work: Work) -> None:
         raise _told_already(work)
     try:
         _boot(work)
-    except LeaseLost:
+    except LEFT_TO_THE_NEXT:
         raise
     except Exception as error:
         _fail_session(work, error)

@@ -30,7 +30,7 @@ from workers.operations.save_failure import machine_deaf, machine_gone, save_fai
 from workers.operations.verification import await_verified
 from workers.operations.wake import set_running
 from workers.operations.words import save_words
-from workers.operations.work import Work
+from workers.operations.work import LEFT_TO_THE_NEXT, Work
 from workers.save.capture import Saved, save
 
 log = logging.getLogger(__name__)
@@ -119,7 +119,7 @@ def _save(work: Work, machine: Machine) -> Checkpoint:
         crash.reach("published")
         saved.remember()
         return checkpoint
-    except LeaseLost:
+    except LEFT_TO_THE_NEXT:
         raise
     except Exception as error:
         drop_broken_connection()

@@ -32,11 +32,15 @@ def run(work: Work) -> None:
         )
     except MachineError as error:
         raise _refusal(error) from error
-    activity.touch(session)
     if result.cancelled:
+        activity.touch(session)
         raise Cancelled("The command was ended.")
-    with work.fenced(cancellable=False):  # a command that came to its own end first has its outcome
-        work.succeed(_words(result))
+    work.insist(lambda: _tell(work, result))  # a command that came to its own end first has its outcome
+
+
+def _tell(work: Work, result: ExecResult) -> None:
+    activity.touch(work.session)
+    work.succeed(_words(result))
 
 
 def _refusal(error: MachineError) -> ServiceError:

@@ -22,13 +22,12 @@ from sessions_app.models import Session, SessionEvent
 from sessions_app.services import awake, cancel, operation, reconcile, restore, restore_scope, steps
 from sessions_app.services import lease as leases
 from sessions_app.services import session as sessions
-from sessions_app.services.lease import LeaseLost
 from sessions_app.states import SessionState
 from workers import crash
 from workers.host import machines
 from workers.host.identity import host_id
 from workers.operations import waking
-from workers.operations.work import Work
+from workers.operations.work import LEFT_TO_THE_NEXT, Work
 
 RESTORING = "session.restoring"
 _FROM = [SessionState.PARKED, SessionState.FAILED, SessionState.RECOVERY_REQUIRED, SessionState.RUNNING]
@@ -41,7 +40,7 @@ def run(work: Work) -> None:
     way = _Way(work)
     try:
         way.go()
-    except LeaseLost:
+    except LEFT_TO_THE_NEXT:
         raise
     except Exception as error:
         told = error.message if isinstance(error, ServiceError) else "The restore failed inside KeepState."

@@ -11,14 +11,13 @@ from checkpoints_app.services import checkpoint as checkpoints
 from sessions_app.errors import Cancelled, Conflict, RecoveryRequired, ServiceError
 from sessions_app.services import session as sessions
 from sessions_app.services import steps
-from sessions_app.services.lease import LeaseLost
 from sessions_app.states import SessionState
 from workers import crash
 from workers.host import machines
 from workers.host.identity import host_id
 from workers.machine.driver import MachineState
 from workers.operations import moving, waking
-from workers.operations.work import Work
+from workers.operations.work import LEFT_TO_THE_NEXT, Work
 
 _FROM = [SessionState.PARKED, SessionState.FAILED, SessionState.RECOVERY_REQUIRED, SessionState.RUNNING]
 
@@ -46,7 +45,7 @@ def run(work: Work) -> None:
                 told=lambda figures: _told(work, figures),
             )
         )
-    except LeaseLost:
+    except LEFT_TO_THE_NEXT:
         raise
     except RecoveryRequired as error:
         _require_recovery(work, error)

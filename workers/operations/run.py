@@ -1,7 +1,8 @@
 """Run one operation: claim it, keep its lease, do its kind's work, write its end.
 
 A handler writes its own success in the commit that makes it true. What it raises ends the operation as failed; what kills the worker leaves
-the lease to expire, and the sweeper rings for another attempt, so every handler begins by looking at what an earlier attempt left.
+the lease to expire, and the sweeper rings for another attempt, so every handler begins by looking at what an earlier attempt left. A
+database that did not answer is as a worker that died there: another attempt follows, at once where that can be written.
 """
 
 import logging
@@ -16,7 +17,7 @@ from sessions_app.errors import Cancelled, MachineLost, ServiceError
 from sessions_app.models import Operation, Session
 from sessions_app.services import lease as leases
 from sessions_app.services import recovery_policy
-from sessions_app.services.database import drop_broken_connection
+from sessions_app.services.database import AWAY, drop_broken_connection
 from sessions_app.services.lease import Lease, LeaseLost
 from sessions_app.services.outcome import unfinished
 from sessions_app.states import OperationKind, ResumedBy, SessionState
@@ -70,9 +71,17 @@ def _guarded(work: Work) -> None:
     except ServiceError as error:
         log.info("operation failed", extra={"kind": kind, "code": error.word, "reason": error.message})
         _end(_fail, lease, error)
+    except AWAY:
+        log.warning("the database did not answer, another attempt follows", extra={"kind": kind, "attempt": lease.attempt}, exc_info=True)
+        _end(_another_attempt, lease, unfinished(kind, "The database did not answer, and no attempt is left."))
     except Exception:
         log.exception("operation failed unexpectedly", extra={"kind": kind})
         _end(leases.fail, lease, unfinished(kind, f"The {kind} failed inside KeepState."))
+
+
+def _another_attempt(lease: Lease, error: ServiceError) -> None:
+    if not leases.let_go(lease):
+        leases.fail(lease, error)
 
 
 def _in_turn(work: Work) -> None:

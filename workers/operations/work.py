@@ -1,5 +1,7 @@
 """What a handler is given: the operation, the lease that fences it, and how it may write."""
 
+import logging
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -10,9 +12,16 @@ from django.db.models import F
 
 from sessions_app.models import Operation, Session
 from sessions_app.services import lease as leases
-from sessions_app.services.database import drop_broken_connection
+from sessions_app.services.database import AWAY, drop_broken_connection
 from sessions_app.services.lease import Lease, LeaseLost
 from workers.operations.keeper import Keeper
+
+log = logging.getLogger(__name__)
+_INSIST_SECONDS = 0.5
+
+#: With these an attempt ends where it is, as if its worker had died there: nothing is said of how the operation ended, for the next attempt
+#: finds out what was written and goes on.
+LEFT_TO_THE_NEXT = (LeaseLost, *AWAY)
 
 
 @dataclass(frozen=True)
@@ -37,6 +46,20 @@ class Work:
         with transaction.atomic():
             leases.require(self.lease)
             yield
+
+    def insist(self, write: Callable[[], None]) -> None:
+        """One commit of ours, tried again while the database does not answer: for what has happened, and cannot be made to happen again.
+
+        Raises LeaseLost, at the latest when the lease is over.
+        """
+        while True:
+            try:
+                with self.fenced(cancellable=False):
+                    write()
+                return
+            except AWAY:
+                log.warning("the database did not answer: what was done is written again in a moment", exc_info=True)
+                time.sleep(_INSIST_SECONDS)
 
     def next_epoch(self, then: Callable[[Session], None] = lambda _: None, **changes: Any) -> None:
         """Begin the session's next epoch, with other changes: what acts for an older one is refused from now on. Raises LeaseLost.

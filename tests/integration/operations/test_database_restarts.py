@@ -1,10 +1,11 @@
-"""The database closes the worker's connection in the middle: what follows is written on a new one."""
+"""The database closes the worker's connection in the middle: the attempt ends there, and the next one does the work. Nobody is asked."""
 
 import pytest
 from django.db import connection
 
-from sessions_app.models import Session
-from tests.integration.operations.world import World, error_of, guest, leftovers, live_machines, runs
+from sessions_app.models import Operation, Session
+from sessions_app.services import activity
+from tests.integration.operations.world import World, done, error_of, guest, leftovers, live_machines, runs, succeeded
 from tests.support.threads import at_once
 
 
@@ -22,28 +23,63 @@ def close_ours() -> None:
     assert at_once(1, terminate) == [True]
 
 
+def let_go(operation: Operation) -> Operation:
+    """The operation, whose attempt has ended without a word on how the work did."""
+    done(operation)
+    assert (operation.state, operation.lease_token, operation.error) == ("running", None, None)
+    return operation
+
+
 @pytest.mark.parametrize("step", ["row_written", "packs_durable", "before_publish"])
-def test_a_save_fails_cleanly_and_the_machine_runs_on(world: World, session: Session, step: str) -> None:
+def test_a_save_is_done_again_at_once(world: World, session: Session, step: str) -> None:
     previous = world.save(session)
     world.at(step, close_ours)
-    error = error_of(world.ask_save(session))
+    operation = succeeded(let_go(world.ask_save(session)))
     session.refresh_from_db()
-    assert error["code"] == "ks_save_failed"
-    assert (session.runtime_state, session.head_checkpoint_id) == ("running", previous.id)
-    assert session.checkpoints.filter(state="published").count() == 1
+    assert (session.runtime_state, operation.attempt) == ("running", 2)
+    assert session.head_checkpoint_id not in ("", previous.id)
+    assert session.checkpoints.filter(state="published").count() == 2
     assert not session.checkpoints.filter(state__in=["capturing", "uploading"]).exists()
     assert runs(session)
     assert leftovers() == []
 
 
 @pytest.mark.parametrize("step", ["resume_claimed", "images_ready", "loaded", "greeted"])
-def test_a_resume_fails_cleanly_and_can_be_asked_for_again(world: World, session: Session, step: str) -> None:
+def test_a_resume_is_done_again_at_once(world: World, session: Session, step: str) -> None:
     guest(session, "echo kept > note")
     world.save(session, stop=True)
     world.at(step, close_ours)
-    error_of(world.ask_resume(session))
+    succeeded(let_go(world.ask_resume(session)))
     session.refresh_from_db()
-    assert session.runtime_state == "parked"
-    assert live_machines() == []
-    world.resume(session)
+    assert session.runtime_state == "running"
+    assert len(live_machines()) == 1
     assert guest(session, "cat note") == "kept"
+
+
+def test_a_boot_is_done_again_at_once(world: World) -> None:
+    world.at("booted", close_ours)
+    operation = succeeded(let_go(world.ask_boot()))
+    assert operation.session.runtime_state == "running"
+    assert len(live_machines()) == 1
+
+
+def test_the_last_attempt_says_that_there_is_none_left(world: World, session: Session) -> None:
+    world.save(session)
+    operation = world.ask_save(session)
+    Operation.objects.filter(id=operation.id).update(max_attempts=1)
+    world.at("before_publish", close_ours)
+    assert "The database did not answer" in str(error_of(operation)["message"])
+
+
+def test_what_a_command_came_to_is_not_lost(world: World, session: Session, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked, touch = world.ask_exec(session, "sh", "-c", "echo once >> log; cat log"), activity.touch
+
+    def cut_once(session: Session) -> None:
+        monkeypatch.setattr(activity, "touch", touch)
+        close_ours()
+        touch(session)
+
+    monkeypatch.setattr(activity, "touch", cut_once)
+    operation = succeeded(asked)
+    assert operation.response is not None
+    assert (operation.attempt, operation.response["stdout"]) == (1, "once\n")
