@@ -15,10 +15,13 @@ from redis.retry import Retry
 from checkpoints_app.services import storage
 from gateway_app.services import process
 from keepstate_site.observe import sweeps
+from keepstate_site.observe.asking import Question
 from workers.host import liveness
 
 log = structlog.get_logger("keepstate.health")
 REDIS_SECONDS = 1
+#: What has not answered by then counts as away. A balancer that asks waits no longer either.
+ANSWER_SECONDS = 5
 #: The store is asked at most so often, however often the route is.
 STORE_SECONDS = 15
 
@@ -37,11 +40,11 @@ def readyz(_request: HttpRequest) -> JsonResponse:
     mutations go on without it: the broker or the store does not answer, no host is alive, a live host's machines have no gateway, a sweep
     is late. Causes go to the log, not to a stranger.
     """
-    if not _answers("database", _ask_database):
+    if not DATABASE.answers(ANSWER_SECONDS):
         return JsonResponse({"status": "not ready", "database": False}, status=503)
     late = [one.name for one in sweeps.ages() if one.late]
-    wanted = {"broker": broker_answers(), "store": store_answers(), "workers": _answers("workers", _ask_workers)}
-    wanted |= {"gateway": _answers("gateway", _ask_gateway), "sweeps": not late}
+    wanted = {"broker": broker_answers(), "store": store_answers(), "workers": _holds("workers", _ask_workers)}
+    wanted |= {"gateway": _holds("gateway", _ask_gateway), "sweeps": not late}
     status = "ready" if all(wanted.values()) else "degraded"
     return JsonResponse({"status": status, "database": True, **wanted, "late_sweeps": late})
 
@@ -70,7 +73,7 @@ def _ask_gateway() -> None:
 
 
 def broker_answers() -> bool:
-    return _answers("broker", _ask_broker)
+    return BROKER.answers(ANSWER_SECONDS)
 
 
 def store_answers() -> bool:
@@ -78,15 +81,19 @@ def store_answers() -> bool:
     kept = caches["process"]
     known = kept.get("store_answers")
     if known is None:
-        known = _answers("store", storage.require_known)
+        known = STORE.answers(ANSWER_SECONDS)
         kept.set("store_answers", known, STORE_SECONDS)
     return bool(known)
 
 
-def _answers(name: str, ask: Callable[[], None]) -> bool:
+def _holds(name: str, ask: Callable[[], None]) -> bool:
     try:
         ask()
-    except Exception as error:  # whatever the cause is, "not ready" is the answer
+    except LookupError as error:
         log.warning("not_ready", part=name, error=str(error))
         return False
     return True
+
+
+DATABASE, BROKER = Question("database", _ask_database), Question("broker", _ask_broker)
+STORE = Question("store", storage.require_known)
