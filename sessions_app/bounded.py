@@ -5,12 +5,16 @@ paused. Its kernel goes on acknowledging, so keepalives see a live peer, and eve
 """
 
 from functools import cache
-from typing import Any
+from typing import Any, TypeVar
 
 from psycopg import AsyncConnection, Connection, OperationalError
 from psycopg.abc import PQGen
 from psycopg.errors import _WaitTimeout  # what `wait` raises where it was given a time; the library has no public name for it
 from psycopg.rows import TupleRow
+
+T = TypeVar("T")
+#: So often a wait looks whether it is over; an answer is not kept back by it.
+_LOOK_SECONDS = 0.1
 
 
 class Silent(OperationalError):
@@ -25,9 +29,9 @@ def bounded(seconds: float) -> type[Connection[Any]]:
     """A class of connections on which no exchange with the server takes longer. Each raises Silent then."""
 
     class Bounded(Connection[TupleRow]):
-        def wait(self, gen: PQGen[Any], *arguments: Any, timeout: float | None = None, **options: Any) -> Any:
+        def wait(self, gen: PQGen[T], interval: float = _LOOK_SECONDS, timeout: float | None = None) -> T:
             try:
-                return super().wait(gen, *arguments, timeout=seconds if timeout is None else timeout, **options)
+                return super().wait(gen, interval, seconds if timeout is None else timeout)
             except _WaitTimeout:
                 if timeout is not None:
                     raise
@@ -42,9 +46,9 @@ def bounded_async(seconds: float) -> type[AsyncConnection[TupleRow]]:
     """As `bounded`."""
 
     class BoundedAsync(AsyncConnection[TupleRow]):
-        async def wait(self, gen: PQGen[Any], *arguments: Any, timeout: float | None = None, **options: Any) -> Any:
+        async def wait(self, gen: PQGen[T], interval: float = _LOOK_SECONDS, timeout: float | None = None) -> T:  # noqa: ASYNC109
             try:
-                return await super().wait(gen, *arguments, timeout=seconds if timeout is None else timeout, **options)
+                return await super().wait(gen, interval, seconds if timeout is None else timeout)
             except _WaitTimeout:
                 if timeout is not None:
                     raise

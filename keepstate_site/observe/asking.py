@@ -11,10 +11,10 @@ log = structlog.get_logger("keepstate.health")
 
 
 class Question:
-    """Whoever asks while it is being asked already waits for the same answer, so that what hangs costs one thread however often it is asked."""
+    """Whoever asks while it is being asked already waits for the same answer: what hangs costs one thread, however often it is asked."""
 
     def __init__(self, name: str, ask: Callable[[], object]):
-        self.name, self._ask = name, ask
+        self.name, self.ask = name, ask
         self._lock = threading.Lock()
         self._asked: Future[None] | None = None
 
@@ -41,7 +41,7 @@ class Question:
 
     def _run(self, asked: "Future[None]") -> None:
         try:
-            self._ask()
+            self.ask()
         except BaseException as error:
             asked.set_exception(error)
         else:

@@ -1,5 +1,6 @@
 """What an operator and a scraper see of the service: readiness, metrics, the age of every sweep."""
 
+import threading
 from datetime import timedelta
 from typing import Any
 
@@ -12,7 +13,6 @@ from django.utils import timezone
 from prometheus_client.parser import text_string_to_metric_families
 
 from checkpoints_app.models import Sweep
-from checkpoints_app.services import storage
 from gateway_app.models import GatewayProcess
 from keepstate_site.observe import health, sweeps
 from sessions_app.states import SessionState
@@ -32,7 +32,7 @@ def fresh() -> None:
 
 @pytest.fixture
 def broker(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(health, "_ask_broker", lambda: None)  # whose part is tested with a real one in the stack's tests
+    monkeypatch.setattr(health.BROKER, "ask", lambda: None)  # whose part is tested with a real one in the stack's tests
 
 
 def gateway_serves() -> GatewayProcess:
@@ -124,7 +124,7 @@ def test_a_store_that_is_not_there_degrades(client: Client, owner: Tenant, broke
         raise OSError("not mounted")
 
     all_sweeps_ran()
-    monkeypatch.setattr(storage, "require_known", gone)
+    monkeypatch.setattr(health.STORE, "ask", gone)
     assert client.get("/readyz").json()["store"] is False
 
 
@@ -165,3 +165,20 @@ def test_metrics_are_for_this_machine_alone_unless_a_token_is_set(client: Client
 def test_a_proxy_on_the_same_machine_is_not_this_machine(client: Client, owner: Tenant, settings: Any) -> None:
     settings.SECURE_PROXY_SSL_HEADER = ("HTTP_X_FORWARDED_PROTO", "https")
     assert client.get("/metrics").status_code == 404
+
+
+def test_what_hangs_counts_as_away_after_a_moment_and_costs_one_thread(
+    client: Client, owner: Tenant, broker: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    goes_on, asked = threading.Event(), []
+
+    def hang() -> None:
+        asked.append(1)
+        goes_on.wait(20)
+
+    monkeypatch.setattr(health, "ANSWER_SECONDS", 0.05)
+    monkeypatch.setattr(health.DATABASE, "ask", hang)
+    told = [client.get("/readyz") for _ in range(3)]
+    assert [(one.status_code, one.json()["database"]) for one in told] == [(503, False)] * 3
+    assert asked == [1]
+    goes_on.set()

@@ -32,7 +32,7 @@ def standing_still(pid: int) -> Iterator[None]:
 
 def test_a_statement_is_not_waited_for_longer_than_its_bound() -> None:
     with bounded(SECONDS).connect(**parameters()) as one, standing_still(one.info.backend_pid):  # type: ignore[arg-type]
-        with pytest.raises(Silent, match="has not answered for 0.2 s"):
+        with pytest.raises(Silent, match="has not answered"):
             one.execute("SELECT 1")
         assert one.closed, "a late answer would be taken for that of another question"
 
