@@ -174,9 +174,9 @@ def test_a_commit_whose_answer_was_lost_is_found_and_the_stop_is_finished(
 
     monkeypatch.setattr(saving, "_publish", publish_and_lose_the_answer)
     monkeypatch.setattr(FakeMachine, "run", recorded(seen))
-    operation = done(world.ask_save(session, stop=True))
+    operation = done(done(world.ask_save(session, stop=True)))
     session.refresh_from_db()
-    assert operation.state == "succeeded", operation.error
+    assert (operation.state, operation.attempt) == ("succeeded", 2), operation.error
     assert session.runtime_state == "parked"
     assert session.checkpoints.get().state == "published"
     assert seen == ["run", False], "set running before the save, and never after it was published"
@@ -202,7 +202,7 @@ def test_a_failure_before_the_session_was_touched_is_told_as_itself(
     world: World, session: Session, previous: Checkpoint, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def broken(*_: object) -> None:
-        raise OperationalError("deadlock detected")
+        raise RuntimeError("broken")
 
     monkeypatch.setattr(saving, "_begin", broken)
     before = objects()
