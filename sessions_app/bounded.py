@@ -11,6 +11,7 @@ from psycopg import AsyncConnection, Connection, OperationalError
 from psycopg.abc import PQGen
 from psycopg.errors import _WaitTimeout  # what `wait` raises where it was given a time; the library has no public name for it
 from psycopg.rows import TupleRow
+from psycopg_pool.base import AttemptWithBackoff
 
 T = TypeVar("T")
 #: So often a wait looks whether it is over; an answer is not kept back by it.
@@ -22,6 +23,13 @@ class Silent(OperationalError):
 
     def __init__(self, seconds: float):
         super().__init__(f"the database has not answered for {seconds:g} s; the connection is closed")
+
+
+def reconnect_steadily() -> None:
+    """Pools of this process try each second to connect, one attempt at a time. The library's pauses double: after an outage of a minute a
+    pool would go on failing for half a minute more, for nobody else may try while it pauses.
+    """
+    AttemptWithBackoff.DELAY_BACKOFF = 1.0
 
 
 @cache

@@ -7,7 +7,7 @@
       IntegrityFailed
       PathExists  RangeRefused  UpgradeRequired  Throttled
       AuthorizationPending  SlowDown  AccessDenied  ExpiredCode
-      FleetUnavailable  Unavailable  SaveFailed  StartFailed  GuestSilent  MachineLost  HostLost  Internal
+      FleetUnavailable  Unavailable  SaveFailed  SaveUnavailable  StartFailed  StartUnavailable  GuestSilent  MachineLost  HostLost  Internal
 
 The text says what happened and what did not; `next_action` says what to do; `facts` are extra fields of the answer.
 """
@@ -223,10 +223,22 @@ class SaveFailed(ServiceError):
     code, status = "ks_save_failed", 500
 
 
+class SaveUnavailable(SaveFailed):
+    """The store did not answer for as long as a save waits for it; the same save may succeed later."""
+
+    status, retry_after_seconds = 503, 15
+
+
 class StartFailed(ServiceError):
     """A machine could not be started; no process was left behind."""
 
     code, status = "ks_start_failed", 500
+
+
+class StartUnavailable(StartFailed):
+    """The store did not answer for as long as a resume waits for it; the same resume may succeed later."""
+
+    status, retry_after_seconds = 503, 15
 
 
 class GuestSilent(ServiceError):

@@ -3,6 +3,7 @@
 import logging
 import os
 import threading
+from dataclasses import replace
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
@@ -13,6 +14,18 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 _opening = threading.Lock()
+_patient = False
+
+#: Where nobody may wait long, so neither for a single answer.
+BRIEF_READ_SECONDS = 10.0
+
+
+def be_patient() -> None:
+    """This process does work that is better late than failed: a save or a resume that meets a store which is away for a minute. Others
+    (requests, sweeps) fail after some seconds, for others wait behind them. Prerequisite: called before the store's first use.
+    """
+    global _patient  # noqa: PLW0603  a property of the process
+    _patient = True
 
 
 def backend(configured: Any) -> Backend:
@@ -31,7 +44,7 @@ def place_of(configured: Any) -> "S3Place":
     if not isinstance(configured, S3Storage):
         raise TypeError(f"no backend of the checkpoint store for {type(configured).__name__}")
     given = configured.access_key and configured.secret_key
-    return S3Place(
+    found = S3Place(
         bucket=configured.bucket_name,
         location=configured.location.strip("/"),
         endpoint=configured.endpoint_url,
@@ -39,13 +52,14 @@ def place_of(configured: Any) -> "S3Place":
         addressing=configured.addressing_style or "auto",
         credentials=Credentials(configured.access_key, configured.secret_key, configured.security_token) if given else None,
     )
+    return found if _patient else replace(found, read_seconds=BRIEF_READ_SECONDS, connect_seconds=BRIEF_READ_SECONDS / 2)
 
 
 @cache
 def _opened(place: "S3Place") -> Backend:
-    from checkpoints_app.store.backends.s3 import open_backend
+    from checkpoints_app.store.backends.s3 import BRIEF, open_backend
 
-    found = open_backend(place)
+    found = open_backend(place, None if _patient else BRIEF)
     if not found.terms.conditional:
         log.warning("the S3 server does not honour If-None-Match: a key that two writers took would be noticed only by looking")
     return found

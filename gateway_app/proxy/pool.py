@@ -11,7 +11,7 @@ from psycopg.conninfo import make_conninfo
 from psycopg.rows import TupleRow
 from psycopg_pool import AsyncConnectionPool
 
-from sessions_app.bounded import bounded_async
+from sessions_app.bounded import bounded_async, reconnect_steadily
 
 Pool = AsyncConnectionPool[AsyncConnection[TupleRow]]
 _SIZE = (2, 16)
@@ -19,8 +19,6 @@ _SIZE = (2, 16)
 WAIT_SECONDS = 5.0
 #: And so long for the end of a statement: a database that stands still is one that does not answer, and the caller is told to come again.
 STATEMENT_SECONDS = 10.0
-#: The pool tries for so long to connect, then leaves it to the next request: pauses that double would outlast the database's absence.
-RECONNECT_SECONDS = 2.0
 #: A connection that was not looked at for so long is looked at before it is given out: a restart of the database breaks them all, and
 #: who comes after that should not hear of it.
 TRUSTED_SECONDS = 1.0
@@ -34,6 +32,7 @@ def pool() -> Pool:
     names = {"dbname": settings["NAME"], "user": settings["USER"], "password": settings["PASSWORD"], "host": settings["HOST"]}
     given = {name: value for name, value in {**names, "port": settings["PORT"], **options}.items() if value not in ("", None)}
     low, high = _SIZE
+    reconnect_steadily()
     return AsyncConnectionPool(
         make_conninfo(**{**given, "application_name": NAME}),
         min_size=low,
@@ -42,7 +41,6 @@ def pool() -> Pool:
         kwargs={"autocommit": True},
         check=_looked_at(),
         connection_class=bounded_async(STATEMENT_SECONDS),
-        reconnect_timeout=RECONNECT_SECONDS,
         open=False,
         name="gateway",
     )

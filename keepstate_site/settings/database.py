@@ -6,7 +6,7 @@ from urllib.parse import parse_qsl, unquote, urlsplit
 
 from django.core.exceptions import ImproperlyConfigured
 
-from sessions_app.bounded import bounded
+from sessions_app.bounded import bounded, reconnect_steadily
 
 
 @dataclass(frozen=True)
@@ -39,9 +39,6 @@ KEEPALIVES = {
 
 # A database that stands still says nothing of its own limits: who asks waits so much longer than they allow, and no more.
 SILENCE_SECONDS = 5
-# A pool tries for so long to connect, then leaves it to the next who asks. The library's five minutes come with pauses that double: a
-# database that was away for a minute would stay away for half a minute longer.
-RECONNECT_SECONDS = 2
 
 
 def database(url: str, role: str) -> dict[str, Any]:
@@ -61,8 +58,9 @@ def database(url: str, role: str) -> dict[str, Any]:
     options["application_name"] = f"keepstate-{role}"
     options |= KEEPALIVES
     if limits.pool:
+        reconnect_steadily()
         low, high = limits.pool
-        options["pool"] = {"min_size": low, "max_size": high, "timeout": 10, "max_idle": 300, "reconnect_timeout": RECONNECT_SECONDS}
+        options["pool"] = {"min_size": low, "max_size": high, "timeout": 10, "max_idle": 300}
         if limits.statement is not None:
             options["pool"]["connection_class"] = bounded(limits.statement / 1000 + SILENCE_SECONDS)
     return {

@@ -9,8 +9,9 @@ from contextlib import contextmanager
 import pytest
 from django.db import connection
 from psycopg_pool import ConnectionPool
+from psycopg_pool.base import AttemptWithBackoff
 
-from sessions_app.bounded import Silent, bounded, bounded_async
+from sessions_app.bounded import Silent, bounded, bounded_async, reconnect_steadily
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.timeout(30)]
 SECONDS = 0.2
@@ -56,3 +57,13 @@ def test_a_pool_gives_out_another_connection_than_the_one_that_stands_still() ->
             pid = one.info.backend_pid
         with standing_still(pid), pool.connection() as another:
             assert another.info.backend_pid != pid
+
+
+def test_pools_do_not_pause_longer_the_longer_a_database_was_away() -> None:
+    reconnect_steadily()
+    attempt, now, pauses = AttemptWithBackoff(timeout=300), 0.0, []
+    for _ in range(60):
+        attempt.update_delay(now)
+        pauses.append(attempt.delay)
+        now += attempt.delay
+    assert max(pauses) < 1.5

@@ -1,7 +1,7 @@
 """What a save that did not succeed tells: why, what is intact, whether the machine runs, and what to do next."""
 
 from checkpoints_app.store import StoreError
-from sessions_app.errors import Cancelled, MachineLost, SaveFailed, ServiceError
+from sessions_app.errors import Cancelled, MachineLost, SaveFailed, SaveUnavailable, ServiceError
 from sessions_app.models import Session
 from sessions_app.states import SessionState
 from workers.machine.driver import MachineError
@@ -13,6 +13,9 @@ _RESUME = "Resume the session from its last checkpoint."
 _LOOK = "Read the session until it is running, then save again. If it stays as it is, tell the operator this operation's id."
 _ROOM = "Free space (delete sessions that are not needed, or tell the operator), then save again."
 _AGAIN = "Save again; if it repeats, tell the operator this operation's id."
+_LATER = "Save again in a moment; an operator sees in /readyz whether the store answers."
+#: By what went wrong, where the machine runs on: how it is told, and what to do next.
+_BY_REASON = {"no_space": (SaveFailed, _ROOM), "unavailable": (SaveUnavailable, _LATER)}
 
 
 def machine_gone(session: Session) -> MachineLost:
@@ -37,8 +40,8 @@ def save_failed(session: Session, error: Exception, state: SessionState) -> Serv
     facts = {**_facts(session), "reason": reason}
     if state != SessionState.RUNNING:
         return SaveFailed(f"{_why(error, reason)} {_UNTOUCHED} But {_DEAF}", next_action=_LOOK, facts=facts)
-    next_action = _ROOM if reason == "no_space" else _AGAIN
-    return SaveFailed(f"{_why(error, reason)} {_UNTOUCHED} The machine runs on.", next_action=next_action, facts=facts)
+    kind, next_action = _BY_REASON.get(reason, (SaveFailed, _AGAIN))
+    return kind(f"{_why(error, reason)} {_UNTOUCHED} The machine runs on.", next_action=next_action, facts=facts)
 
 
 def _why(error: Exception, reason: str) -> str:

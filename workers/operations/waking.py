@@ -19,7 +19,7 @@ from checkpoints_app.services import checkpoint as checkpoints
 from checkpoints_app.services import pin as pins
 from checkpoints_app.services import verify
 from checkpoints_app.store import BackendError
-from sessions_app.errors import IntegrityFailed, StackIncompatible, StartFailed
+from sessions_app.errors import IntegrityFailed, StackIncompatible, StartFailed, StartUnavailable
 from sessions_app.models import Session
 from sessions_app.services import session as sessions
 from sessions_app.services import steps
@@ -170,7 +170,8 @@ def _not_assembled(error: BackendError | OSError) -> StartFailed:
         what += f" {str(error).rstrip('.')}." if isinstance(error, BackendError) else ""
         next_action = _AGAIN
     what += " No hypervisor was started, and the checkpoint was not judged."
-    return StartFailed(what, next_action=next_action, facts={"reason": reason})
+    kind = StartUnavailable if reason == "unavailable" else StartFailed
+    return kind(what, next_action=next_action, facts={"reason": reason})
 
 
 def _greet(way: Waking, machine: Machine, identity: GuestIdentity | None) -> tuple[float, Callable[[], None]]:

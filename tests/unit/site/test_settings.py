@@ -92,7 +92,6 @@ def test_workers_get_timeouts_and_a_pool_and_a_migration_may_take_its_time(tmp_p
     assert "lock_timeout=" in worker["options"]
     assert "idle_in_transaction_session_timeout=" in worker["options"]
     assert worker["pool"]["max_size"] > 0
-    assert worker["pool"]["reconnect_timeout"] <= 2, "pauses between attempts to connect that double would outlast the database's absence"
     assert worker["tcp_user_timeout"] <= 60_000
     command = values(tmp_path)["database"]["OPTIONS"]
     assert "statement_timeout" not in command["options"]

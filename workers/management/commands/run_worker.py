@@ -11,6 +11,7 @@ from django.core.management.base import BaseCommand, CommandError, CommandParser
 from django.db import connections
 from kombu.entity import Queue
 
+from checkpoints_app.services import storage_s3
 from workers import deaf, turns, warm
 from workers.host import queues
 from workers.host.claim import HostRefused
@@ -61,6 +62,7 @@ class Command(BaseCommand):
         except HostRefused as refusal:
             raise CommandError(str(refusal), returncode=REFUSED) from refusal
         register_images()
+        storage_s3.be_patient()
         if options["kind"] == "io":
             serve_relay()
         if options["kind"] == "vm":

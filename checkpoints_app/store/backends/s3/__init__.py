@@ -7,7 +7,7 @@ from .backend import S3Backend, open_backend
 from .bucket import Bucket
 from .place import Credentials, S3Place
 from .probe import UnfitServerError, probe
-from .retry import Patience
+from .retry import BRIEF, Patience
 from .writes import Terms
 
-__all__ = ["Bucket", "Credentials", "Patience", "S3Backend", "S3Place", "Terms", "UnfitServerError", "open_backend", "probe"]
+__all__ = ["BRIEF", "Bucket", "Credentials", "Patience", "S3Backend", "S3Place", "Terms", "UnfitServerError", "open_backend", "probe"]

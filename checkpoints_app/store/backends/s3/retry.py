@@ -15,12 +15,13 @@ _random = random.SystemRandom()
 
 @dataclass(frozen=True)
 class Patience:
-    """At most `attempts`, none begun later than `seconds` after the first. Before each, a pause of half to all of a time that doubles.
+    """At most `attempts`, none begun later than `seconds` after the first. Before each, a pause of half to all of a time that doubles. A
+    server that refuses at once is asked again until the time is over, not the attempts: it is being restarted.
 
     A body, sent or received, may take `body_seconds` in all and what it needs at `slowest` bytes per second; then the attempt has failed.
     """
 
-    attempts: int = 6
+    attempts: int = 40
     seconds: float = 90
     body_seconds: float = 60
     slowest: int = 128 << 10
@@ -34,6 +35,10 @@ class Patience:
     def pause(self, attempt: int) -> float:
         full = min(self.longest_pause, self.first_pause * 2 ** (attempt - 1))
         return _random.uniform(full / 2, full)  # so that many who were refused at once do not come back at once
+
+
+#: Where many wait behind the one who asks: a request, or a sweep on a queue that others need.
+BRIEF = Patience(seconds=15)
 
 
 class Deadline:
