@@ -7,7 +7,8 @@
       IntegrityFailed
       PathExists  RangeRefused  UpgradeRequired  Throttled
       AuthorizationPending  SlowDown  AccessDenied  ExpiredCode
-      FleetUnavailable  Unavailable  SaveFailed  SaveUnavailable  StartFailed  StartUnavailable  GuestSilent  MachineLost  HostLost  Internal
+      FleetUnavailable  Unavailable  SaveFailed  SaveUnavailable  StartFailed  StartUnavailable  GuestSilent  MachineLost
+      HostLost  Internal
 
 The text says what happened and what did not; `next_action` says what to do; `facts` are extra fields of the answer.
 """

@@ -30,7 +30,7 @@ _SELECTOR = re.compile(r"(keepstate_\w+)(?:\{([^}]*)\})?")
 @pytest.fixture
 def scraped(client: Client, owner: Tenant, monkeypatch: pytest.MonkeyPatch) -> list[Sample]:
     caches["process"].clear()
-    monkeypatch.setattr(health, "_ask_broker", lambda: None)
+    monkeypatch.setattr(health.BROKER, "ask", lambda: None)
     Sweep.objects.create(name="sweep", finished_at=Now())
     Host.objects.update(disk_bytes=2, disk_free_bytes=1, observed_at=Now())
     text = client.get("/metrics").content.decode()
