@@ -103,6 +103,72 @@ def provider_keys_come_back() -> list[Swap]:
     return [(channel, "key_header", told_and_kept), (headers, "back", lambda pairs: [*back(pairs), *(("x-key", one) for one in shown)])]
 
 
+def anybody_publishes() -> list[Swap]:
+    """A save is published whoever owns its operation, whatever epoch its session is in; its worker does not ask whether it may go on."""
+    from django.db import transaction
+
+    from checkpoints_app.models import Checkpoint
+    from checkpoints_app.services import publish
+    from checkpoints_app.states import CheckpointState
+    from sessions_app.models import Session
+    from workers.operations import checkpoint as saving
+    from workers.operations.keeper import Keeper
+
+    def publish_anyway(work: Any, checkpoint: Any, saved: Any) -> None:
+        with transaction.atomic():
+            checkpoint.source_epoch = Session.objects.get(id=work.session.id).epoch
+            Checkpoint.objects.filter(id=checkpoint.id).update(state=CheckpointState.UPLOADING, lease_token=work.lease.token)
+            publish.publish(checkpoint, saved.stored, work.lease, source=work.source)
+
+    return [(saving, "_publish", publish_anyway), (Keeper, "check", lambda _: None), (Keeper, "check_lease", lambda _: None)]
+
+
+def older_epochs_run_on() -> list[Swap]:
+    """A host does not end what it has of sessions that have gone on elsewhere."""
+    from workers.operations import observe
+
+    return [(observe, "sweep_leftovers", lambda: None)]
+
+
+def older_epochs_may_call() -> list[Swap]:
+    """The gateway lets a machine call whatever epoch its session is in. Such a machine is not ended either: it must have time to call."""
+    from dataclasses import replace
+    from unittest.mock import patch
+
+    from gateway_app.proxy import call_rows, machines, standing
+    from gateway_app.proxy.channel import Channel
+    from sessions_app.states import SessionState
+    from workers.gateway import doors
+
+    asked, opened = standing.standing, call_rows.open_call
+
+    async def runs_anyway(*arguments: Any) -> Any:
+        found = await asked(*arguments)
+        return None if found is None else replace(found, runs=True)
+
+    async def opened_anyway(database: Any, channel: Any, *arguments: Any) -> bool:
+        row = await (await database.execute("SELECT epoch FROM sessions_app_session WHERE id = %s", [channel.session_id])).fetchone()
+        with patch.object(call_rows, "RUNS", [state.value for state in SessionState]):
+            return await opened(database, replace(channel, epoch=row[0]), *arguments)
+
+    async def known_anyway(database: Any, places: Any) -> Any:
+        async with database.connection() as connection:
+            rows = await (await connection.execute(machines._KNOWN, [sorted({name for name, _ in places}), machines.MOST_FORKS])).fetchall()
+        found = {row[0]: (row[1], frozenset(row[3])) for row in rows}
+        return {(name, epoch): Channel(found[name][0], name, epoch, found[name][1]) for name, epoch in places if name in found}
+
+    async def yes(*_: Any) -> bool:
+        return True
+
+    return [
+        (standing, "standing", runs_anyway),
+        (standing, "runs", yes),
+        (call_rows, "open_call", opened_anyway),
+        (doors, "channels", known_anyway),
+        *older_epochs_run_on(),
+    ]
+
+
 MECHANISMS: Mapping[str, Callable[[], list[Swap]]] = {
     "resume_boots_afresh": resume_boots_afresh,
     "resumes_the_first_checkpoint": resumes_the_first_checkpoint,
@@ -113,4 +179,7 @@ MECHANISMS: Mapping[str, Callable[[], list[Swap]]] = {
     "clones_are_left_as_they_were": clones_are_left_as_they_were,
     "nothing_is_replayed": nothing_is_replayed,
     "provider_keys_come_back": provider_keys_come_back,
+    "anybody_publishes": anybody_publishes,
+    "older_epochs_run_on": older_epochs_run_on,
+    "older_epochs_may_call": older_epochs_may_call,
 }
