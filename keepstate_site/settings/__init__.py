@@ -15,6 +15,7 @@ KEEPSTATE_SECRETS = KEEPSTATE_VAR / "secrets"
 KEEPSTATE_ROLE = env.text("KEEPSTATE_ROLE", "command")  # web, worker or command: decides pool and timeouts
 KEEPSTATE_IMAGES = Path(env.text("KEEPSTATE_IMAGES", str(KEEPSTATE_VAR / "images"))).absolute()
 KEEPSTATE_HOST_ID = env.text("KEEPSTATE_HOST_ID")  # empty: drawn once and kept below KEEPSTATE_VAR
+KEEPSTATE_HOST_SHARE = env.number("KEEPSTATE_HOST_SHARE", 1, low=1, high=64)  # so many hosts share this machine's memory
 KEEPSTATE_MACHINE_DRIVER = env.text("KEEPSTATE_MACHINE_DRIVER", "qemu")  # or fake: machines without a hypervisor, for tests
 KEEPSTATE_HOST_SILENT_SECONDS = env.number("KEEPSTATE_HOST_SILENT_SECONDS", 20, low=3, high=3600)  # then a host takes no new work
 KEEPSTATE_MOVE_PATIENCE_SECONDS = env.number("KEEPSTATE_MOVE_PATIENCE_SECONDS", 600, low=0, high=86400)  # commands waited for by a drain

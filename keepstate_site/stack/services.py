@@ -18,6 +18,7 @@ class Services:
     paths: Paths
     home: Home | None  # None where both servers are external
     lasting: bool = True  # False: the database's data may be lost with the machine's power
+    hosts: int = 1  # that this stack runs, and that share the machine's memory
     fake_provider: str = ""  # its address, where this stack runs one: it is every provider then
 
     def specs(self) -> list[Spec]:
@@ -36,6 +37,7 @@ class Services:
             "CHECKPOINT_STORE_URL": (self.paths.root / "store").as_uri(),
             "DJANGO_SETTINGS_MODULE": "keepstate_site.settings",
             "PYTHONUNBUFFERED": "1",
+            "KEEPSTATE_HOST_SHARE": str(max(self.hosts, 1)),
         }
         if self.home:
             values |= {"DATABASE_URL": self.home.database_url, "REDIS_URL": self.home.redis_url}

@@ -38,7 +38,7 @@ def up(options: argparse.Namespace) -> int:
         if options.services_only:
             announce_services(services, options.ready_file)
         else:
-            serve(supervisor, services, options, ids, begun)
+            serve(supervisor, replace_fields(services, hosts=len(ids)), options, ids, begun)
         supervisor.run_until(lambda: False)
         say("stopping")
     say("stopped")

@@ -39,6 +39,11 @@ def _free() -> "QuerySet[Host]":
     return Host.objects.filter(Q(instance__in=["", instance()]) | gone, id=host_id(), retired_at=None)
 
 
+def refused() -> str:
+    """Why `claim` would be refused at this moment, and what to do; empty where it would not."""
+    return why_refused() if Host.objects.filter(id=host_id()).exists() and not _free().exists() else ""
+
+
 def why_refused() -> str:
     """Why this installation does not run under its id, and what to do."""
     host = Host.objects.filter(id=host_id()).annotate(age=Now() - F("heartbeat_at")).first()

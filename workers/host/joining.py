@@ -16,6 +16,8 @@ from django.utils import timezone
 
 from checkpoints_app.services import key, storage
 from checkpoints_app.store import StoreError
+from workers.host.claim import refused
+from workers.host.identity import host_id
 
 REDIS_SECONDS = 5.0
 #: Leases are the database's clock, but a guest gets its host's, and an S3 server refuses requests that are a quarter of an hour off.
@@ -46,6 +48,8 @@ def look() -> Iterator[Found]:
     yield schema
     if not schema.problem:
         yield from (check() for check in (store, master_key, clock))
+        if settings.KEEPSTATE_HOST_ID:  # a front, or who only looks, has no id to take
+            yield own_id()
 
 
 def broker() -> Found:
@@ -92,6 +96,11 @@ def master_key() -> Found:
             "master key", "it opens no account's key: KEEPSTATE_MASTER_KEY, or secrets/master_key, is not the fleet's", problem=True
         )
     return Found("master key", "opens what the fleet has saved")
+
+
+def own_id() -> Found:
+    refusal = refused()
+    return Found("id", refusal or f"{host_id()} is this installation's to take", problem=bool(refusal))
 
 
 def clock() -> Found:

@@ -3,6 +3,8 @@
 import logging
 import os
 
+from django.conf import settings
+
 from checkpoints_app.models import Pin
 from checkpoints_app.services import image as images
 from sessions_app.errors import FleetUnavailable
@@ -77,4 +79,6 @@ def register_images() -> list[str]:
 
 
 def memory_bytes() -> int:
-    return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    """This machine's, or its share where several hosts are on one."""
+    share: int = settings.KEEPSTATE_HOST_SHARE
+    return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") // share

@@ -24,6 +24,12 @@ def test_a_host_tells_its_size_and_its_pin(world: World) -> None:
     assert list(host.pins.all()) == [pin_here(os.uname().machine)]
 
 
+def test_hosts_that_share_a_machine_offer_their_part_of_its_memory(world: World, settings: Settings) -> None:
+    whole = Host.objects.get().memory_bytes
+    settings.KEEPSTATE_HOST_SHARE = 3
+    assert register().memory_bytes == whole // 3
+
+
 def test_it_listens_on_its_own_queue_and_on_its_pins(world: World) -> None:
     pin = pin_here(os.uname().machine).digest
     assert vm_queues() == [f"host.{HOST}", f"pin.{pin[:16]}"]

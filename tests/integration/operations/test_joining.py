@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 from django.db import connection
 from django.db.migrations.recorder import MigrationRecorder
+from django.db.models.functions import Now
 from pytest_django.fixtures import Settings
 
 from checkpoints_app.services import storage
@@ -14,6 +15,7 @@ from sessions_app.models import Session
 from tests.integration.operations.world import World
 from tests.support.redis_server import redis_server
 from workers.host.joining import Found, look
+from workers.models import Host
 
 #: The other parts of what is found do not need a broker that answers.
 BROKER = {"broker"}
@@ -79,3 +81,9 @@ def test_a_newer_schema_is_told_and_worked_with(applied: MigrationRecorder) -> N
     applied.record_applied("workers", "9999_of_a_later_release")
     assert problems() == set()
     assert found()["migrations"].doubt
+
+
+def test_an_id_that_was_retired_is_refused(world: World) -> None:
+    assert not found()["id"].problem
+    Host.objects.update(retired_at=Now())
+    assert problems() == {"id"}
