@@ -147,6 +147,14 @@ class Standing(StrEnum):
     UNAVAILABLE = "unavailable"
 
 
+class WaitsFor(StrEnum):
+    """Why an operation that was accepted has no host yet."""
+
+    NO_ROOM = "no_room"
+    DRAINING = "draining"
+    NO_HOST = "no_host"  # there was one when it was accepted
+
+
 class ResumedBy(StrEnum):
     """Who asked for a resume in the owner's stead: in the operation's parameters, under `by`."""
 
@@ -183,4 +191,5 @@ ALLOWED_FROM: Mapping[OperationKind, frozenset[SessionState]] = {
 VOCABULARIES: Mapping[str, list[str]] = {
     "session_runtime": [state.value for state in SessionState],
     "operation": [*(state.value for state in OperationState), CANCELLING],
+    "operation_waits_for": [reason.value for reason in WaitsFor],
 }

@@ -52,7 +52,7 @@ def _free_deletions() -> None:
     waiting = Q(state=OperationState.QUEUED, due_at__lt=Now() - UNHEARD) | Q(state=OperationState.RUNNING, lease_expires_at__lt=Now())
     stuck = Operation.objects.filter(waiting, kind=OperationKind.DELETE).exclude(queue__in=_heard_queues())
     for operation_id in stuck.order_by("due_at").values_list("id", flat=True)[:BATCH]:
-        Operation.objects.filter(waiting, id=operation_id).update(queue=dispatch.CONTROL_QUEUE)
+        Operation.objects.filter(waiting, id=operation_id).update(queue=dispatch.CONTROL_QUEUE, host_id="")
 
 
 def _heard_queues() -> list[str]:

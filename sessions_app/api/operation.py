@@ -19,11 +19,11 @@ from sessions_app.api.view import ApiView
 from sessions_app.errors import Invalid
 from sessions_app.models import Operation, RecordedRequest
 from sessions_app.roles import Scope
-from sessions_app.services import bounds, cancel, operation_list, recorded
+from sessions_app.services import bounds, cancel, operation_list, recorded, waiting
 from sessions_app.services import operation as operations
 from sessions_app.services import session as sessions
 from sessions_app.services import token as tokens
-from sessions_app.states import CANCELLING, OperationKind, OperationState
+from sessions_app.states import CANCELLING, OperationKind, OperationState, WaitsFor
 
 
 class OperationRow(serializers.Serializer[Operation]):
@@ -33,7 +33,10 @@ class OperationRow(serializers.Serializer[Operation]):
     kind = serializers.CharField(help_text=f"One of: {', '.join(OperationKind)}; or request, for what was done at once.")
     state = serializers.SerializerMethodField(help_text=f"One of: {', '.join([*OperationState, CANCELLING])}.")
     session_id = serializers.CharField(allow_null=True)
-    progress = serializers.JSONField()
+    progress = serializers.SerializerMethodField(
+        help_text="What is known of its way. While no host can take it: waiting, with for (one of: "
+        f"{', '.join(WaitsFor)}), reason in words, and since."
+    )
     http_status = serializers.IntegerField(allow_null=True)
     response = serializers.SerializerMethodField()
     error = serializers.JSONField(allow_null=True)
@@ -48,6 +51,10 @@ class OperationRow(serializers.Serializer[Operation]):
 
     def get_state(self, operation: Operation) -> str:
         return cancel.shown_state(operation)
+
+    @extend_schema_field(OpenApiTypes.OBJECT)
+    def get_progress(self, operation: Operation) -> dict[str, Any]:
+        return waiting.shown_progress(operation)
 
     @extend_schema_field(OpenApiTypes.ANY)
     def get_response(self, operation: Operation) -> Any:
@@ -154,4 +161,9 @@ def operation_words(operation: Operation | None) -> dict[str, Any] | None:
     """The operation that a session is busy with, in a session's row."""
     if operation is None:
         return None
-    return {"id": operation.id, "kind": operation.kind, "state": cancel.shown_state(operation), "progress": operation.progress or None}
+    return {
+        "id": operation.id,
+        "kind": operation.kind,
+        "state": cancel.shown_state(operation),
+        "progress": waiting.shown_progress(operation) or None,
+    }

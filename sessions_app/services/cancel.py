@@ -9,7 +9,7 @@ from django.db.models.functions import Coalesce, Now
 
 from sessions_app.errors import Cancelled, Conflict
 from sessions_app.models import Operation, Session
-from sessions_app.services import record
+from sessions_app.services import record, waiting
 from sessions_app.services import session as sessions
 from sessions_app.states import CANCELLING, OPERATION_ACTIVE, OperationKind, OperationState, SessionState
 
@@ -51,6 +51,7 @@ def _end(operation: Operation, session: Session, source: str) -> None:
         state=OperationState.CANCELLED, error=error.as_dict(), http_status=error.status, finished_at=Now(), cancel_requested_at=Now()
     )
     record.ended([operation.id])
+    waiting.wake()
     if operation.kind == OperationKind.BOOT and session.runtime_state == SessionState.PROVISIONING:
         sessions.move(
             session, [SessionState.PROVISIONING], SessionState.FAILED, source=source, type_="session.failed", failure=error.as_dict()

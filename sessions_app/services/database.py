@@ -32,6 +32,16 @@ def hold(name: str) -> None:
     It stands beside the locks of rows: whoever has an account's row FOR SHARE, as every change has, could not take more of it without
     waiting for another one that wants the same.
     """
-    number = int.from_bytes(hashlib.sha256(f"keepstate/{name}".encode()).digest()[:8], "big", signed=True)
     with connection.cursor() as cursor:
-        cursor.execute("SELECT pg_advisory_xact_lock(%s)", [number])
+        cursor.execute("SELECT pg_advisory_xact_lock(%s)", [_number(name)])
+
+
+def hold_if_free(name: str) -> bool:
+    """As `hold`, without waiting. False: another transaction holds it."""
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT pg_try_advisory_xact_lock(%s)", [_number(name)])
+        return bool(cursor.fetchone()[0])
+
+
+def _number(name: str) -> int:
+    return int.from_bytes(hashlib.sha256(f"keepstate/{name}".encode()).digest()[:8], "big", signed=True)

@@ -37,6 +37,8 @@ RETENTION = "workers.retention"
 RECORD = "workers.record"
 
 CONTROL_QUEUE = "control"
+#: In the row of an operation that has no host yet: nobody reads it and nobody rings it.
+WAITING_QUEUE = "waiting"
 #: How long a request waits for the broker, at most twice (a connection that has gone stale is opened again).
 ANSWER_SECONDS = 1
 #: A doorbell nobody heard for this long is dropped from the broker; the sweeper has rung again by then.
@@ -53,7 +55,7 @@ def host_queue(host_id: str) -> str:
 
 
 def pin_queue(pin_digest: str) -> str:
-    """Boots and resumes that any host with that pin may take."""
+    """What an earlier release has asked for, of any host with that pin. Nothing new is put there (workers/fleet/waiting.py)."""
     return f"pin.{pin_digest[:16]}"
 
 

@@ -48,7 +48,7 @@ def ask(
     return operation.accept(
         session=session,
         kind=OperationKind.FORK,
-        place=lambda: _placement(session, wanted, children),
+        place=lambda: _placement(session, wanted),
         asked=asked,
         parameters={
             "children": children,
@@ -61,9 +61,9 @@ def ask(
     )
 
 
-def _placement(session: Session, checkpoint_id: str, children: int) -> Placement:
-    """A running session's host does it, and its children are placed once they are made; there must be room for them now, all the same."""
-    placed = steps.place_resume.call(session=session, checkpoint_id=checkpoint_id, copies=children) if checkpoint_id else None
+def _placement(session: Session, checkpoint_id: str) -> Placement:
+    """The fork itself needs no room: each child is placed, or waits, on its own once it is made. A running session's host does it."""
+    placed = steps.place_resume.call(session=session, checkpoint_id=checkpoint_id, with_machine=False) if checkpoint_id else None
     return placed if placed and session.runtime_state != SessionState.RUNNING else placement.on(session.host_id)
 
 

@@ -14,7 +14,7 @@ from django.db.models.functions import Now
 
 from sessions_app.errors import ServiceError
 from sessions_app.models import Operation
-from sessions_app.services import dispatch, record
+from sessions_app.services import dispatch, record, waiting
 from sessions_app.services.outcome import unfinished
 from sessions_app.services.placement import Placement
 from sessions_app.states import OperationKind, OperationState
@@ -51,15 +51,19 @@ SET state = 'running', lease_token = nextval('sessions_app_lease_token'), lease_
     lease_expires_at = clock_timestamp() + make_interval(secs => %(seconds)s), attempt = attempt + 1,
     started_at = coalesce(started_at, clock_timestamp())
 WHERE id = %(id)s AND attempt < max_attempts AND due_at <= clock_timestamp()
+  AND waits_for = '' AND (%(host)s = '' OR host_id IN ('', %(host)s))
   AND (state = 'queued' OR (state = 'running' AND lease_expires_at < clock_timestamp()))
 RETURNING lease_token, attempt
 """
 
 
-def claim(operation_id: str, owner: str) -> Lease | None:
-    """The lease, or None: someone else has it, it has ended, or it is not due."""
+def claim(operation_id: str, owner: str, *, host_id: str = "") -> Lease | None:
+    """The lease, or None: someone else has it, it has ended, it is not due, or it waits for a host.
+
+    `host_id`: where it would be done. What was placed on another host meanwhile is that one's, whoever heard its doorbell first.
+    """
     with connection.cursor() as cursor:
-        cursor.execute(_CLAIM, {"id": operation_id, "owner": owner, "seconds": lease_seconds()})
+        cursor.execute(_CLAIM, {"id": operation_id, "owner": owner, "host": host_id, "seconds": lease_seconds()})
         row = cursor.fetchone()
     return None if row is None else Lease(operation_id, row[0], row[1], lease_seconds())
 
@@ -140,6 +144,8 @@ def _finish(lease: Lease, state: OperationState, **result: Any) -> None:
     if not _held(lease).update(state=state, finished_at=Now(), lease_expires_at=None, **result):
         raise LeaseLost(lease.operation_id)
     record.ended([lease.operation_id])
+    if state != OperationState.SUCCEEDED:
+        waiting.wake()  # its machine needs no room any more, if it was to have one
 
 
 @transaction.atomic
@@ -157,6 +163,18 @@ def give_up(operation: Operation) -> bool:
         http_status=error.status,
         finished_at=Now(),
         lease_expires_at=None,
+    )
+    if ended:
+        record.ended([operation.id])
+    return bool(ended)
+
+
+@transaction.atomic
+def abandon(operation: Operation, error: ServiceError) -> bool:
+    """End an operation whose worker is lost with its host, and which no other host could take. True if this call ended it."""
+    held = Operation.objects.filter(id=operation.id, state=OperationState.RUNNING, lease_token=operation.lease_token)
+    ended = held.filter(lease_expires_at__lt=Now()).update(
+        state=OperationState.FAILED, error=error.as_dict(), http_status=error.status, finished_at=Now(), lease_token=None
     )
     if ended:
         record.ended([operation.id])

@@ -107,8 +107,9 @@ def accept(
     max_attempts: int = 3,
     admitted: bool = False,
 ) -> Operation:
-    """Write the row and ring, in one transaction with whatever the caller writes. `admitted`: an operation that was accepted before has its
-    place in the account's quotas.
+    """Write the row and ring, in one transaction with whatever the caller writes; what has no host yet is rung once it has one.
+
+    `admitted`: an operation that was accepted before has its place in the account's quotas.
 
     Prerequisite: the session was locked or made in the caller's transaction. Raises WrongState, Conflict, QuotaExceeded, and what
     `place` raises; then nothing was written.
@@ -140,7 +141,8 @@ def accept(
             )
     except IntegrityError as error:
         raise busy(session, kind) from error
-    dispatch.ring(operation)
+    if not placement.waits_for:
+        dispatch.ring(operation)
     return operation
 
 

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from sessions_app.services import dispatch
+from sessions_app.states import WaitsFor
 
 
 @dataclass(frozen=True)
@@ -32,6 +33,11 @@ def on(host_id: str, reserved_bytes: int = 0) -> Placement:
 def beside(host_id: str) -> Placement:
     """Waiting work of a host that has the machine: commands in its guest."""
     return Placement(dispatch.io_queue(host_id), host_id)
+
+
+def waiting(waits_for: WaitsFor, reserved_bytes: int = 0) -> Placement:
+    """Work that no host can take now. Nothing is reserved for it anywhere: the bytes say what it needs."""
+    return Placement(dispatch.WAITING_QUEUE, reserved_bytes=reserved_bytes, waits_for=waits_for)
 
 
 def anywhere() -> Placement:

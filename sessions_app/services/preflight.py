@@ -5,11 +5,12 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 
 from sessions_app.errors import ServiceError
-from sessions_app.models import ApiToken
+from sessions_app.models import ApiToken, Session
 from sessions_app.roles import Scope
-from sessions_app.services import bounds, dispatch, quota, steps
+from sessions_app.services import bounds, dispatch, quota, steps, waiting
 from sessions_app.services import session as sessions
 from sessions_app.services import token as tokens
+from sessions_app.services.placement import Placement
 from sessions_app.services.session import Wanted
 
 
@@ -88,7 +89,16 @@ def _machine(found: Found, token: ApiToken, planned: Planned) -> None:
     if not found.judge("image", "setup", "The image is here.", lambda: sessions.draft(token.account, wanted)):
         found.not_checked.append("host: without an image it is not known which hosts could take it")
         return
-    found.judge("host", "fleet", "A host has room now.", lambda: sessions.place(sessions.draft(token.account, wanted)))
+    _host(found, sessions.draft(token.account, wanted))
+
+
+def _host(found: Found, draft: Session) -> None:
+    """A start for which there is no room now is accepted and waits."""
+    placed: list[Placement] = []
+    found.judge("host", "fleet", "A host has room now.", lambda: placed.append(sessions.place(draft)))
+    if placed and placed[0].waits_for:
+        detail = f"A start would wait. {waiting.words(placed[0].waits_for)}"
+        found.checks[-1] = Check("host", Outcome.WARN, "fleet", detail, "Start it and wait, or park another session first.")
 
 
 def _workspace(found: Found, planned: Planned) -> None:

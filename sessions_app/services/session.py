@@ -24,11 +24,15 @@ from sessions_app.services import (
     record,
     roll_up,
     steps,
+    waiting,
     workspace,
 )
 from sessions_app.services.operation import Asked
 from sessions_app.services.placement import Place, Placement
 from sessions_app.states import SESSION_TRANSITIONS, OperationKind, SessionState
+
+#: A session that comes to one of these needs no memory of a host any more.
+_FREES_ROOM = frozenset({SessionState.PARKED, SessionState.FAILED, SessionState.RECOVERY_REQUIRED, SessionState.DELETED})
 
 
 @dataclass(frozen=True)
@@ -73,7 +77,10 @@ def draft(account: Account, wanted: Wanted) -> Session:
 
 
 def place(session: Session) -> Placement:
-    """Where it boots. Prerequisite: inside the transaction that accepts the boot. Raises FleetUnavailable: nothing was reserved."""
+    """Where it boots, or what it waits for. Prerequisite: inside the transaction that accepts the boot.
+
+    Raises FleetUnavailable, if it can never run: nothing was reserved.
+    """
     return steps.place_boot.call(architecture=session.architecture, image_digest=session.image_digest, memory_bytes=session.memory_bytes)
 
 
@@ -150,19 +157,21 @@ def resume_unasked(
 ) -> Operation:
     """A resume of the head checkpoint in the owner's stead; `by` says why (states.ResumedBy). `facts` are kept with the parameters.
 
-    `host_id`: there and nowhere else; `place`: by the caller's own choice.
+    `host_id`: there and nowhere else; `place`: by the caller's own choice. Without one it waits also while every host that could take it
+    is silent, for nobody would ask again.
 
     Prerequisite: the session is locked, and no exclusive operation of it is active. It has its place in the account's quotas already, for
     its machine ran until now. Raises NoCheckpoint, WrongState, Conflict, and as `steps.place_resume`; then nothing was written.
     """
     if not session.head_checkpoint_id:
         raise _no_checkpoint()
+    head = session.head_checkpoint_id
     return operation.accept(
         session=session,
         kind=OperationKind.RESUME,
-        place=place or (lambda: steps.place_resume.call(session=session, checkpoint_id=session.head_checkpoint_id, host_id=host_id)),
+        place=place or (lambda: steps.place_resume.call(session=session, checkpoint_id=head, host_id=host_id, patient=True)),
         asked=Asked(),
-        parameters={"checkpoint_id": session.head_checkpoint_id, "by": by, **(facts or {})},
+        parameters={"checkpoint_id": head, "by": by, **({"host_id": host_id} if host_id else {}), **(facts or {})},
         admitted=True,
     )
 
@@ -208,6 +217,8 @@ def move(
         raise WrongState(
             f"The session cannot go from {session.runtime_state} to {to} (it was {before}).", facts={"runtime_state": session.runtime_state}
         )
+    if to in _FREES_ROOM:
+        waiting.wake()
     lifecycle.moved(session.id, to)
     awake.moved(session.id, to)
     event.append(session.id, type_, payload, source=source)

@@ -39,15 +39,21 @@ class ResolveImage(Protocol):
 
 class PlaceBoot(Protocol):
     def __call__(self, *, architecture: str, image_digest: str, memory_bytes: int) -> Placement:
-        """The host that boots it, with its room. Prerequisite: inside the transaction that accepts the operation, which is the reservation.
+        """The host that boots it, with its room; or what it waits for, where every host that could is full or draining.
 
-        Raises FleetUnavailable: nothing was reserved.
+        Prerequisite: inside the transaction that accepts the operation, which is the reservation. Raises FleetUnavailable, if it can never
+        run as the fleet is now: nothing was reserved.
         """
 
 
 class PlaceResume(Protocol):
-    def __call__(self, *, session: Session, checkpoint_id: str, copies: int = 1, host_id: str = "") -> Placement:
-        """A host whose pin is the checkpoint's, with room for so many machines of it; `host_id`: that one and no other.
+    def __call__(
+        self, *, session: Session, checkpoint_id: str, with_machine: bool = True, host_id: str = "", patient: bool = False
+    ) -> Placement:
+        """A host whose pin is the checkpoint's, with room for its machine; or what it waits for, as `PlaceBoot`.
+
+        Not `with_machine`: what is done there needs no room. `host_id`: that host and no other. `patient`: it waits also where each of
+        these hosts is silent.
 
         Prerequisite: inside the transaction that accepts the operation, which is the reservation.
 

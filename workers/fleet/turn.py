@@ -8,10 +8,11 @@ from collections.abc import Callable, Sequence
 
 from workers.fleet import moves
 from workers.fleet.lost import take_from_lost
+from workers.fleet.waiting import place_waiting
 
 log = logging.getLogger(__name__)
 
-PARTS: Sequence[Callable[[], int]] = (take_from_lost, moves.move_on)
+PARTS: Sequence[Callable[[], int]] = (take_from_lost, place_waiting, moves.move_on)
 
 
 def take() -> int:

@@ -4,6 +4,7 @@ from django.db import transaction
 from django.db.models.functions import Now
 
 from sessions_app.errors import Conflict
+from sessions_app.services import waiting
 from sessions_app.services.by_operator import write
 from workers.models import Host
 
@@ -31,4 +32,5 @@ def take_work(host: Host, by: str) -> None:
     draining = Host.objects.filter(id=host.id, draining=True, retired_at=None)
     if not draining.update(draining=False, moving=False, moving_since=None):
         raise Conflict("The host takes work already, or is retired. Nothing was done.")
+    waiting.wake()
     write("undrain", by, account_id="", host_id=host.id)

@@ -1,34 +1,36 @@
-"""Which hosts may take a boot or a resume: alive, not draining, with the pin, with room."""
+"""Where a boot or a resume is done: the rules of workers/host/choice.py over what the database says now.
 
-from checkpoints_app.models import Checkpoint, Pin
+Whoever asks stands at the end of the line of what waits: what is in front of it takes its room first.
+"""
+
+from collections.abc import Callable
+
+from checkpoints_app.models import Checkpoint
 from checkpoints_app.states import CheckpointState
 from sessions_app.errors import FleetUnavailable, NotFound, NotRestorable, StackIncompatible
 from sessions_app.models import Session
 from sessions_app.services import placement
 from sessions_app.services.database import hold
 from sessions_app.services.placement import Placement
+from sessions_app.states import WaitsFor
 from workers.host import liveness
+from workers.host.choice import Demand, choose, is_too_large, suitable, why_it_waits
 from workers.host.compatibility import hosts_for_pin
+from workers.host.demands import LINE, demand_of_checkpoint, demands_of, line
 from workers.host.holders import refusal
-from workers.host.room import room
+from workers.host.offers import offers
 from workers.host.state import HEARD
+from workers.models import HostPin
 
 #: Taken last in a transaction: whoever holds it waits for nobody.
 LOCK = "placement"
 
 
 def place_boot(*, architecture: str, image_digest: str, memory_bytes: int) -> Placement:
-    placed = _place(list(Pin.objects.filter(architecture=architecture).values_list("digest", flat=True)), memory_bytes)
-    if placed is None:
-        _require_a_host_of(architecture, "No session was started.")
-        raise FleetUnavailable(
-            f"No host can take an {architecture} machine of {memory_bytes >> 20} MiB now. No session was started.",
-            next_action="Try again later; an operator sees the hosts in the admin and with ./keepstate doctor.",
-        )
-    return placed
+    return _place(Demand(architecture, image_digest, memory_bytes), lambda: _require_a_host_of(architecture, "No session was started."))
 
 
-def place_resume(*, session: Session, checkpoint_id: str, copies: int = 1, host_id: str = "") -> Placement:
+def place_resume(*, session: Session, checkpoint_id: str, with_machine: bool = True, host_id: str = "", patient: bool = False) -> Placement:
     checkpoint = Checkpoint.objects.select_related("pin").filter(id=checkpoint_id, session=session).first()
     if checkpoint is None:
         raise NotFound("The session has no such checkpoint. Nothing was started.", next_action="List them, and name one that is valid.")
@@ -38,25 +40,44 @@ def place_resume(*, session: Session, checkpoint_id: str, copies: int = 1, host_
             next_action="Name a checkpoint that is valid.",
             facts={"checkpoint_id": checkpoint.id, "checkpoint_state": checkpoint.state},
         )
-    placed = _place([checkpoint.pin_id], copies * session.memory_bytes, host_id=host_id)
-    if placed is not None:
-        return placed
-    _refuse(checkpoint, copies * session.memory_bytes)
-    raise AssertionError("unreachable")
+    demand = demand_of_checkpoint(session, checkpoint, with_machine=with_machine, host_id=host_id)
+    if patient and _is_expected(demand):
+        return _place(demand, None)
+    return _place(demand, lambda: _refuse(checkpoint, host_id))
 
 
-def _refuse(checkpoint: Checkpoint, memory_bytes: int) -> None:
-    """Tell apart: no live host has the pin (and how the hosts that there are differ), or those that have it are full or draining."""
-    having = liveness.alive().filter(pins=checkpoint.pin_id)
-    if having.filter(draining=False).exists():
+def _place(demand: Demand, refuse: Callable[[], None] | None) -> Placement:
+    """`refuse` raises why no live host suits. None: then it waits for one, and for one that is large enough."""
+    hold(LOCK)  # two requests must not find the same room
+    before = list(line())
+    demands = [*demands_of(before), demand]
+    found = offers(name for one in demands for name in (one.memory_root, one.image_digest))
+    if not suitable(demand, found):
+        if refuse is not None:
+            refuse()
+        return placement.waiting(WaitsFor.NO_HOST, demand.memory_bytes)
+    if refuse is not None and is_too_large(demand, found):
         raise FleetUnavailable(
-            f"Every host with this checkpoint's pin is full: none has room for {memory_bytes >> 20} MiB more. Nothing was started.",
-            next_action="Park another session, or wait.",
+            f"No live host offers {demand.memory_bytes >> 20} MiB to its machines. Nothing was started.",
+            next_action="Ask for a smaller machine, or the operator for a larger host.",
+            facts={"memory_bytes": demand.memory_bytes, "largest_offer_bytes": max(one.offered_bytes for one in suitable(demand, found))},
         )
-    if having.exists():
+    host = "" if len(before) == LINE else choose(demands, found)[-1]
+    return placement.on(host, demand.memory_bytes) if host else placement.waiting(why_it_waits(demand, found), demand.memory_bytes)
+
+
+def _is_expected(demand: Demand) -> bool:
+    """Whether a host that could do it is silent, and not gone for good."""
+    of_pin = HostPin.objects.filter(pin=demand.pin, host__retired_at=None)
+    return of_pin.filter(**({"host": demand.host_id} if demand.host_id else {})).exists()
+
+
+def _refuse(checkpoint: Checkpoint, host_id: str) -> None:
+    """No live host has the pin: how do the hosts that there are differ?"""
+    if host_id:
         raise FleetUnavailable(
-            "Every live host with this checkpoint's pin is draining: it takes no new work. Nothing was started.",
-            next_action="Ask again once an operator has ended the draining or brought another host with that pin.",
+            f"The host {host_id} is not heard of, or has not proved this checkpoint's pin. Nothing was started.",
+            next_action="Name another host, or start that one's workers.",
         )
     others = [fit for fit in hosts_for_pin(checkpoint.pin_id) if fit.state in HEARD and fit.differences]
     if others:
@@ -84,11 +105,3 @@ def _require_a_host_of(architecture: str, what_was_not_done: str) -> None:
             next_action=f"Start the workers of a host that has QEMU for {architecture}; ./keepstate doctor on a host says what it lacks.",
             facts={"architecture": architecture},
         )
-
-
-def _place(digests: list[str], memory_bytes: int, *, host_id: str = "") -> Placement | None:
-    """On the host with the most free memory among those with one of the pins; None if no host has room."""
-    hold(LOCK)  # two requests must not find the same room
-    hosts = liveness.takes_work().filter(pins__in=digests, **({"id": host_id} if host_id else {})).distinct()
-    free, best = max(((host_room, host) for host, host_room in room(hosts).items()), default=(0, ""))
-    return placement.on(best, memory_bytes) if best and free >= memory_bytes else None

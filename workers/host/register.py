@@ -8,6 +8,7 @@ from django.conf import settings
 from checkpoints_app.models import Pin
 from checkpoints_app.services import image as images
 from sessions_app.errors import FleetUnavailable
+from sessions_app.services import waiting
 from workers.guest.image import list_images, read_description
 from workers.host.claim import claim
 from workers.host.drivers import driver
@@ -42,6 +43,7 @@ def register() -> Host:
         network=driver().capabilities().network,
     )
     keep(host, proved)
+    waiting.wake()
     return host
 
 

@@ -25,7 +25,10 @@ def room(hosts: Iterable[Host]) -> dict[str, int]:
 
 
 def offered(host: Host) -> int:
-    """Bytes that its machines may have together."""
+    """Bytes that its machines may have together: what an operator has set, else by the memory that it has.
+
+    Processors bound nothing: a machine that waits for its model takes none, and one that has too few is slow, not lost.
+    """
     return int(host.memory_bytes * OVERCOMMIT) if host.offered_bytes is None else host.offered_bytes
 
 

@@ -20,6 +20,7 @@ from sessions_app.services.database import drop_broken_connection
 from sessions_app.services.lease import LeaseLost
 from sessions_app.states import OperationKind, SessionState
 from workers import crash
+from workers.cache import known
 from workers.host import machines
 from workers.host.identity import staging_directory
 from workers.machine.driver import Machine
@@ -118,6 +119,7 @@ def _save(work: Work, machine: Machine) -> Checkpoint:
         saved = _published(work, checkpoint, saved)
         crash.reach("published")
         saved.remember()
+        known.tell(checkpoint.memory_root)
         return checkpoint
     except LEFT_TO_THE_NEXT:
         raise

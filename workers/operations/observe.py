@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from django.db.models.functions import Now
 
 from checkpoints_app.services import storage
+from workers.cache import known
 from workers.cache.evict import evict
 from workers.cache.forgotten import drop_forgotten
 from workers.cache.store import evict_packs
@@ -30,7 +31,7 @@ def observe() -> None:
         log.error("this host's id is another installation's, or retired: nothing was looked after")  # its machines are not ours to judge
         return
     with _alone() as alone:
-        parts = (settle_host, sweep_leftovers, end_unused, drop_forgotten, evict, evict_packs, storage.remove_abandoned)
+        parts = (settle_host, sweep_leftovers, end_unused, drop_forgotten, evict, evict_packs, known.compare, storage.remove_abandoned)
         for part in parts if alone else ():
             try:
                 part()

@@ -45,7 +45,7 @@ HANDLERS: Mapping[str, Callable[[Work], None]] = {
 def run(operation_id: str) -> None:
     """Effects: the operation ends, or (LeaseLost) is left to whoever owns it now. Never raises for what the work meets."""
     before = time.monotonic()  # the lease runs from the claim's own time in the database, which is not earlier
-    lease = leases.claim(operation_id, host_id())
+    lease = leases.claim(operation_id, host_id(), host_id=host_id())
     if lease is None:
         return
     operation = Operation.objects.select_related("session", "account").get(id=operation_id)

@@ -25,6 +25,7 @@ from sessions_app.services import session as sessions
 from sessions_app.services import steps
 from sessions_app.states import ResumeMode, SessionState
 from workers import crash
+from workers.cache import known
 from workers.host import machines
 from workers.host.drivers import driver
 from workers.host.identity import host_id, machines_directory, runtime_directory
@@ -111,6 +112,8 @@ def _wake(way: Waking) -> None:
                 raise StartFailed(what, next_action=_AGAIN, facts={"reason": error.code}) from error
             raise
         touched.record(runtime, checkpoint.id)
+        if not images.lazy:
+            known.tell(checkpoint.memory_root)
         await_clock(work, clock)
 
 

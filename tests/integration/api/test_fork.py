@@ -8,7 +8,7 @@ from sessions_app.models import Operation, Session
 from sessions_app.services import steering, steps
 from sessions_app.states import SessionState
 from tests.support.api import Caller, new_key
-from tests.support.fleet import Tenant, checkpoint_row, session_row
+from tests.support.fleet import HOST, Tenant, checkpoint_row, session_row
 from tests.support.worker import work
 
 
@@ -35,7 +35,7 @@ def test_a_running_session_is_to_be_saved_first_and_a_parked_one_gives_its_head(
     running, parked = session_row(owner.account, saved=True), session_row(owner.account, SessionState.PARKED, saved=True, host_id="")
     asked = [Operation.objects.get(id=api("POST", _path(one)).json()["data"]["operation_id"]) for one in (running, parked)]
     assert [one.parameters["checkpoint_id"] for one in asked] == ["", parked.head_checkpoint_id]
-    assert [bool(one.reserved_bytes) for one in asked] == [False, True]  # children of what has yet to be saved are placed later
+    assert [(one.host_id, one.reserved_bytes) for one in asked] == [(HOST, 0)] * 2, "each child is placed once it is made"
 
 
 def test_a_named_checkpoint_is_taken_even_of_a_session_that_runs(api: Caller, owner: Tenant) -> None:

@@ -61,8 +61,15 @@ def test_what_lacks_blocks_and_says_what_to_do(api: Caller, broker: dict[str, bo
     assert found["by_name"][check]["detail"]
 
 
-def test_a_fleet_without_room_blocks(api: Caller, broker: dict[str, bool]) -> None:
+def test_a_fleet_that_takes_no_work_now_is_a_warning_for_what_is_asked_waits(api: Caller, broker: dict[str, bool]) -> None:
     Host.objects.update(draining=True)
+    found = _asked(api, image="tiny")
+    assert (found["by_name"]["host"]["status"], found["ready"]) == ("warn", True)
+    assert "draining" in found["by_name"]["host"]["detail"]
+
+
+def test_a_fleet_that_is_away_blocks(api: Caller, broker: dict[str, bool]) -> None:
+    Host.objects.all().delete()
     assert _asked(api, image="tiny")["by_name"]["host"]["status"] == "block"
 
 

@@ -4,11 +4,12 @@ import json
 
 import pytest
 
-from checkpoints_app.models import Checkpoint, Pack
-from sessions_app.errors import FleetUnavailable, Invalid, NoCheckpoint, NotFound
+from checkpoints_app.models import Pack
+from sessions_app.errors import Invalid, NoCheckpoint, NotFound
 from sessions_app.models import Operation, Session
 from tests.integration.operations.forking import answered, ask_fork, created, forked, resumes
 from tests.integration.operations.world import (
+    HOST,
     World,
     done,
     error_of,
@@ -241,15 +242,18 @@ def test_another_sessions_checkpoint_is_no_such_checkpoint(world: World, session
         ask_fork(session, 1, theirs.id)
 
 
-def test_more_children_than_any_host_has_room_for_are_refused_and_none_is_created(world: World, session: Session) -> None:
-    point = world.save(session)
-    Host.objects.update(memory_bytes=512 << 20)
-    with pytest.raises(FleetUnavailable, match="room for 1024 MiB"):
-        ask_fork(session, 8, point.id)
-    refused = error_of(ask_fork(session, 8))
-    assert refused["code"] == "ks_fleet_unavailable"
-    assert Checkpoint.objects.get(id=str(refused["checkpoint_id"])).session_id == session.id
-    assert Session.objects.count() == 1
+def test_of_more_children_than_there_is_room_for_the_others_wait_and_the_fork_tells_of_all(
+    world: World, session: Session, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    Host.objects.update(offered_bytes=256 << 20)  # for the session itself and for one child
+    asked = ask_fork(session, 2)
+    first, second = resumes(created(asked))
+    assert [(one.host_id, one.waits_for) for one in (first, second)] == [(HOST, ""), ("", "no_room")]
+    succeeded(first)
+    monkeypatch.setattr(forks, "ANSWER_SECONDS", 0.0)
+    told = succeeded(asked).response
+    assert told is not None
+    assert [child["resume_state"] for child in told] == ["succeeded", "queued"]
 
 
 def test_a_save_that_fails_forks_nothing_and_the_machine_runs_on(world: World, session: Session) -> None:

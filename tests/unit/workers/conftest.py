@@ -6,10 +6,10 @@ from pathlib import Path
 import pytest
 from pytest_django.fixtures import Settings
 
-from tests.support.fixtures import doorbells, owner
+from tests.support.fixtures import api, doorbells, owner
 from workers.host import identity
 
-__all__ = ["doorbells", "owner"]
+__all__ = ["api", "doorbells", "owner"]
 
 
 @pytest.fixture

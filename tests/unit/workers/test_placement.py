@@ -9,14 +9,14 @@ from checkpoints_app.models import Pin
 from checkpoints_app.services import pin as pins
 from checkpoints_app.states import CheckpointState
 from sessions_app.errors import FleetUnavailable, NotFound, NotRestorable, StackIncompatible
-from sessions_app.services.placement import Placement
-from sessions_app.states import SessionState
+from sessions_app.services.placement import Placement, waiting
+from sessions_app.states import SessionState, WaitsFor
 from tests.support.fleet import GIB, HOST, Tenant, checkpoint_row, session_row
 from workers.host.compatibility import hosts_for_pin
 from workers.host.liveness import silent_after
 from workers.host.placement import place_boot, place_resume
 from workers.host.room import OVERCOMMIT
-from workers.models import Host, HostPin
+from workers.models import CachedImage, Host, HostPin
 
 
 @pytest.fixture
@@ -47,10 +47,8 @@ def test_a_boot_goes_to_a_host_with_room_and_reserves_it(pin: Pin) -> None:
     assert boot() == Placement(f"host.{HOST}", HOST, GIB)
 
 
-@pytest.mark.parametrize("why", ["draining", "silent", "architecture", "no host"])
-def test_a_boot_that_no_host_can_take_is_refused(pin: Pin, why: str) -> None:
-    if why == "draining":
-        Host.objects.update(draining=True)
+@pytest.mark.parametrize("why", ["silent", "architecture", "no host"])
+def test_a_boot_that_no_host_can_ever_take_is_refused(pin: Pin, why: str) -> None:
     if why == "silent":
         silence()
     if why == "no host":
@@ -64,9 +62,8 @@ def test_a_host_is_full_when_what_its_machines_may_use_exceeds_what_it_may_promi
     Host.objects.update(memory_bytes=4 * GIB)
     room = int(4 * GIB * OVERCOMMIT)
     session_row(owner.account, state, memory_bytes=room - GIB)
-    boot(GIB)
-    with pytest.raises(FleetUnavailable):
-        boot(GIB + 1)
+    assert boot(GIB).host_id == HOST
+    assert boot(GIB + 1) == waiting(WaitsFor.NO_ROOM, GIB + 1)
 
 
 @pytest.mark.parametrize("state", ["parked", "failed", "deleted"])
@@ -100,18 +97,50 @@ def test_a_checkpoint_of_no_host_here_is_refused_naming_each_field_that_differs(
     }
 
 
-def test_a_full_host_is_told_from_one_that_differs(owner: Tenant, pin: Pin) -> None:
-    Host.objects.update(memory_bytes=0)
+def test_a_resume_waits_for_the_room_of_a_host_with_its_pin_while_others_are_empty(owner: Tenant, pin: Pin) -> None:
+    session_row(owner.account, memory_bytes=1536 * GIB)
     another_host("h-other", pins.record("x86_64", {"hypervisor": "another"}))
-    with pytest.raises(FleetUnavailable, match="full"):
-        resume_of(owner)
+    assert resume_of(owner) == waiting(WaitsFor.NO_ROOM, 256 << 20)
 
 
-def test_a_draining_host_is_told_from_one_that_differs(owner: Tenant, pin: Pin) -> None:
+def test_a_resume_waits_for_the_end_of_draining_while_others_are_empty(owner: Tenant, pin: Pin) -> None:
     Host.objects.update(draining=True)
     another_host("h-other", pins.record("x86_64", {"hypervisor": "another"}))
-    with pytest.raises(FleetUnavailable, match="draining"):
-        resume_of(owner)
+    assert resume_of(owner) == waiting(WaitsFor.DRAINING, 256 << 20)
+
+
+def test_a_machine_that_is_larger_than_any_host_offers_is_refused_with_what_there_is(owner: Tenant, pin: Pin) -> None:
+    Host.objects.update(offered_bytes=4 * GIB)
+    with pytest.raises(FleetUnavailable, match="No live host offers 5120 MiB") as refusal:
+        boot(5 * GIB)
+    assert refusal.value.facts["largest_offer_bytes"] == 4 * GIB
+
+
+def test_what_an_operator_offers_of_a_host_overrules_the_memory_that_it_has(owner: Tenant, pin: Pin) -> None:
+    Host.objects.update(memory_bytes=GIB, offered_bytes=4 * GIB)
+    session_row(owner.account, memory_bytes=2 * GIB)
+    assert boot(2 * GIB).host_id == HOST
+    assert boot(3 * GIB).waits_for == WaitsFor.NO_ROOM
+
+
+@pytest.mark.parametrize("heat", ["hot", "warm"])
+def test_a_resume_goes_where_what_it_starts_from_lies_however_full_that_host_is(owner: Tenant, pin: Pin, heat: str) -> None:
+    session = session_row(owner.account, SessionState.PARKED, host_id="")
+    row = checkpoint_row(session, memory_root="c" * 64)
+    another_host("h-roomier", pin, gib=4096)
+    CachedImage.objects.create(host_id=HOST, root="c" * 64, heat=heat)
+    assert place_resume(session=session, checkpoint_id=row.id).host_id == HOST
+    CachedImage.objects.create(host_id="h-roomier", root="c" * 64, heat="hot")
+    assert place_resume(session=session, checkpoint_id=row.id).host_id == "h-roomier"
+
+
+def test_what_is_asked_in_the_owners_stead_waits_for_a_silent_host_and_not_for_one_that_is_gone(owner: Tenant, pin: Pin) -> None:
+    session = session_row(owner.account, SessionState.PARKED, saved=True, host_id="")
+    silence()
+    assert place_resume(session=session, checkpoint_id=session.head_checkpoint_id, patient=True).waits_for == WaitsFor.NO_HOST
+    Host.objects.update(retired_at=F("heartbeat_at"))
+    with pytest.raises(FleetUnavailable, match="No live host"):
+        place_resume(session=session, checkpoint_id=session.head_checkpoint_id, patient=True)
 
 
 def test_a_fleet_that_is_away_is_told_as_such(owner: Tenant, pin: Pin) -> None:

@@ -1,0 +1,139 @@
+"""Operations that no host has begun find one: what waits, in order of acceptance; what was placed on a host that has gone silent or drains;
+what an earlier release has asked of a pin. What has waited too long fails.
+
+One turn is one commit, and one turn of all is at it at a time: a second would look at what the first has not seen.
+"""
+
+import logging
+from collections.abc import Sequence
+from typing import Any
+
+from django.db import transaction
+from django.db.models import F, Q, QuerySet
+from django.db.models.functions import Now
+
+from sessions_app.errors import FleetUnavailable
+from sessions_app.models import Operation, Session
+from sessions_app.services import dispatch, placement, unbegun, waiting
+from sessions_app.services import lease as leases
+from sessions_app.services.database import hold, hold_if_free
+from sessions_app.services.placement import Placement
+from sessions_app.states import SESSION_LIVE, OperationKind, OperationState, SessionState, WaitsFor
+from workers.host import liveness
+from workers.host.choice import Demand, choose, why_it_waits
+from workers.host.demands import LINE, demands_of, line
+from workers.host.offers import Offer, offers
+from workers.host.placement import LOCK
+from workers.sweep import UNHEARD
+
+log = logging.getLogger(__name__)
+
+TURN = "waiting"
+#: What ends or continues a machine that is there is its host's; these begin one, or need none.
+PLACED = (OperationKind.BOOT, OperationKind.RESUME, OperationKind.RESTORE, OperationKind.FORK)
+
+#: The session of an operation that has begun a machine, which is not there yet.
+_BEGUN_IN = (SessionState.PROVISIONING, SessionState.RESUMING)
+
+
+def place_waiting() -> int:
+    """How many operations have got a host, or have ended for want of one."""
+    return _take_turn() + _give_up()  # in this order: the turns themselves may have been away for long
+
+
+def _give_up() -> int:
+    """The session of what was begun on a host that is lost is settled by whoever takes its sessions (workers/fleet/taken.py)."""
+    ended = 0
+    for operation in waiting.line().filter(due_at__lt=Now() - waiting.longest())[:LINE]:
+        ended += unbegun.fail(operation, _no_host(operation, "Nothing was started."), source="fleet")
+    for operation in _begun().filter(lease_expires_at__lt=Now() - waiting.longest())[:LINE]:
+        ended += leases.abandon(operation, _no_host(operation, "Its first host was lost."))
+    return ended
+
+
+def _no_host(operation: Operation, state: str) -> FleetUnavailable:
+    waited_for = operation.waits_for or WaitsFor.NO_HOST
+    return FleetUnavailable(
+        f"No host took the {operation.kind} within {waiting.longest().total_seconds():.0f} s. {waiting.WHY[waited_for]} {state}",
+        next_action="Ask again later, or park other sessions; an operator sees the hosts in the admin.",
+        facts={"waited_for": waited_for},
+    )
+
+
+@transaction.atomic
+def _take_turn() -> int:
+    """Rows that somebody else holds are passed over, so nothing is waited for; the lock of all placements comes last."""
+    if not hold_if_free(TURN):
+        return 0
+    unbegun_there, begun_there = _held(_unbegun()), _held(_begun())
+    if not unbegun_there and not begun_there and not waiting.line().exists():
+        return 0
+    operations = sorted([*_held(line()), *unbegun_there, *begun_there], key=lambda one: (one.accepted_at, one.id))
+    demands = demands_of(operations)
+    hold(LOCK)
+    found = offers(name for one in demands for name in (one.memory_root, one.image_digest))
+    hosts = choose(demands, found)
+    return sum(_write(*row, found) for row in zip(operations, demands, hosts, strict=True))
+
+
+def _held(operations: "QuerySet[Operation]") -> list[Operation]:
+    """With their sessions' rows."""
+    return list(operations.select_related("session").select_for_update(skip_locked=True, no_key=True, of=("self", "session"))[:LINE])
+
+
+def _elsewhere() -> "QuerySet[Operation]":
+    """What may be done on any host: it has no machine that runs."""
+    return Operation.objects.filter(kind__in=PLACED).exclude(session__runtime_state__in=SESSION_LIVE)
+
+
+def _unbegun() -> "QuerySet[Operation]":
+    """Placed, and not begun: its host takes no work any more, or it has none, and nobody heard its pin's doorbell."""
+    takes_work = list(liveness.takes_work().values_list("id", flat=True))
+    of_a_pin = Q(host_id="", queue__startswith="pin.", due_at__lt=Now() - UNHEARD)
+    left = ~Q(host_id="") & ~Q(host_id__in=takes_work)
+    return _elsewhere().filter(of_a_pin | left, state=OperationState.QUEUED, attempt=0).order_by("due_at")
+
+
+def _begun() -> "QuerySet[Operation]":
+    """Whose worker was lost with its host, and which may be attempted again. On a host that is heard of, they are its own."""
+    heard = list(liveness.alive().values_list("id", flat=True))
+    dead = _elsewhere().filter(state=OperationState.RUNNING, lease_expires_at__lt=Now(), attempt__lt=F("max_attempts"))
+    return dead.exclude(host_id="").exclude(host_id__in=heard).order_by("lease_expires_at")
+
+
+def _write(operation: Operation, demand: Demand, host_id: str, found: Sequence[Offer]) -> int:
+    """Whether the operation has got a host. What was begun and finds none stays what it is; what was not stays with a host that drains and
+    is heard of, which took it on before that.
+    """
+    if host_id:
+        _place(operation, _placement(operation, host_id, demand.memory_bytes))
+        return 1
+    reason = why_it_waits(demand, found)
+    is_taken_on = any(one.host_id == operation.host_id for one in found)
+    if operation.state == OperationState.QUEUED and not is_taken_on and reason != operation.waits_for:
+        begins = {} if operation.waits_for else {"due_at": Now()}
+        _update(operation, placement.waiting(reason, demand.memory_bytes), **begins)
+    return 0
+
+
+def _placement(operation: Operation, host_id: str, memory_bytes: int) -> Placement:
+    """A fork whose children are made only waits for their answers."""
+    answers = operation.kind == OperationKind.FORK and "children" in operation.progress
+    return placement.beside(host_id) if answers else placement.on(host_id, memory_bytes)
+
+
+def _place(operation: Operation, placed: Placement) -> None:
+    begun = operation.state == OperationState.RUNNING
+    _update(operation, placed, **({"lease_token": None, "lease_owner": "", "lease_expires_at": Now()} if begun else {"due_at": Now()}))
+    if begun:  # what the lost host still does for the session is refused from here on
+        begun_there = Session.objects.filter(id=operation.session_id, runtime_state__in=_BEGUN_IN)
+        begun_there.update(epoch=F("epoch") + 1, host_id=placed.host_id)
+    log.info("operation placed", extra={"operation_id": operation.id, "host_id": placed.host_id, "before": operation.host_id})
+    operation.queue = placed.queue
+    dispatch.ring(operation)
+
+
+def _update(operation: Operation, placed: Placement, **changes: Any) -> None:
+    Operation.objects.filter(id=operation.id, state=operation.state, lease_token=operation.lease_token).update(
+        queue=placed.queue, host_id=placed.host_id, reserved_bytes=placed.reserved_bytes, waits_for=placed.waits_for, **changes
+    )
