@@ -59,13 +59,14 @@ class Client:
     def exec(self, session: str, command: str, timeout: int = 60) -> dict[str, Any]:
         return self.do("POST", f"/api/sessions/{session}/exec", {"Cmd": command, "Timeout": timeout})
 
-    def call(self, method: str, path: str, body: dict[str, Any] | None = None) -> tuple[int, Any]:
+    def call(self, method: str, path: str, body: dict[str, Any] | None = None, *, key: str | None = None) -> tuple[int, Any]:
+        """Status and data of one request. `key`: an Idempotency-Key to send again; absent, a new one. Raises Refused."""
         request = urllib.request.Request(self.url + path, method=method)  # noqa: S310
         request.add_header("Authorization", f"Bearer {self.token}")
         request.add_header("X-KS-Protocol", "2")
         if method != "GET":
             request.add_header("Prefer", "respond-async")
-            request.add_header("Idempotency-Key", "ksop_" + uuid.uuid4().hex)
+            request.add_header("Idempotency-Key", key or "ksop_" + uuid.uuid4().hex)
         payload = None
         if body is not None:
             payload = json.dumps(body).encode()

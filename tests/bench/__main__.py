@@ -13,6 +13,7 @@ BENCHES = {
     "index": "memory and lookups of the dedup indexes, up to 10^8 units",
     "api": "lists, reads and admin pages by the API, and deletions, with 10^5 sessions",
     "control": "operations through API, PostgreSQL, Redis and a worker with a fake hypervisor, with up to 10^5 sessions",
+    "fleet": "three hosts under random work and faults: nothing lost, wrong or left over; resumes, and recovery after each fault",
     "gateway": "what a model call costs on its way through the gateway, beside LiteLLM's proxy",
     "scale": "publish, look up and erase while an account grows to 10^6 packs",
 }

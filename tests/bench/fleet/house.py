@@ -1,0 +1,80 @@
+"""What the soak does and sees behind the service's back: its processes, and rows that no route tells."""
+
+import os
+import signal
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import psycopg
+
+from keepstate_site.demo.process import machine_pids
+from tests.bench.fleet.measured import Way
+from tests.gates.fleet.room import FleetRoom
+
+PATIENCE_SECONDS = 60.0
+
+_WAY = """
+SELECT resume.host_id, coalesce(save.host_id, '') FROM sessions_app_operation resume
+LEFT JOIN checkpoints_app_checkpoint saved ON saved.id = resume.response->>'checkpoint_id'
+LEFT JOIN sessions_app_operation save ON save.id = saved.operation_id AND save.kind = 'checkpoint'
+WHERE resume.id = %s
+"""
+
+
+class House:
+    def __init__(self, fleet: FleetRoom) -> None:
+        self.fleet = fleet
+        self._one_drains = threading.Lock()
+
+    def rows(self, query: str, *values: object) -> list[tuple[Any, ...]]:
+        """Tried again while the database is away. Raises psycopg.Error once that takes too long."""
+        deadline = time.monotonic() + PATIENCE_SECONDS
+        while True:
+            try:
+                return self.fleet.postgres.rows(query, *values)
+            except psycopg.OperationalError:
+                if time.monotonic() > deadline:
+                    raise
+                time.sleep(0.5)
+
+    def host_of(self, session_id: str) -> str:
+        found = self.rows("SELECT host_id FROM sessions_app_session WHERE id = %s", session_id)
+        return found[0][0] if found else ""
+
+    def sessions_of(self, host_id: str) -> list[str]:
+        return [row[0] for row in self.rows("SELECT id FROM sessions_app_session WHERE host_id = %s", host_id)]
+
+    def children_of(self, session_id: str) -> list[str]:
+        query = "SELECT id FROM sessions_app_session WHERE parent_id = %s AND runtime_state <> 'deleted'"
+        return [row[0] for row in self.rows(query, session_id)]
+
+    def way_of(self, operation_id: str) -> Way:
+        found = self.rows(_WAY, operation_id)
+        return Way(*found[0]) if found else Way()
+
+    def kill_machine(self, session_id: str) -> int:
+        """SIGKILL every hypervisor that runs for the session, on whichever host. How many they were."""
+        killed = machine_pids(self.fleet.root, session_id)
+        for pid in killed:
+            kill(pid)
+        return len(killed)
+
+    @contextmanager
+    def draining(self, host_id: str) -> Iterator[None]:
+        """The host takes no new work. One at a time, so that there is always another."""
+        with self._one_drains:
+            self.rows("UPDATE workers_host SET draining = true WHERE id = %s RETURNING id", host_id)
+            try:
+                yield
+            finally:
+                self.rows("UPDATE workers_host SET draining = false WHERE id = %s RETURNING id", host_id)
+
+
+def kill(pid: int) -> None:
+    try:
+        os.kill(pid, signal.SIGKILL)
+    except ProcessLookupError:
+        return
