@@ -16,6 +16,9 @@ class Scheduler(PersistentScheduler):
 
     producer = None  # Celery's, which connects by retrying for ever
 
+    def install_default_entries(self, data: Any) -> None:
+        """Celery's own clean results up, of which none are kept."""
+
     def apply_entry(self, entry: ScheduleEntry, producer: Any = None) -> None:
         rare = self.app.conf.beat_schedule[entry.name]["schedule"] >= RARE_SECONDS
         dispatch.ring_control(

@@ -3,6 +3,7 @@
 import logging
 from collections import Counter
 from collections.abc import Iterator
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
@@ -98,6 +99,7 @@ def test_beat_neither_waits_for_a_broker_that_hangs_nor_fills_one_that_nobody_re
     server: RedisServer, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     beat = Scheduler(current_app._get_current_object(), schedule_filename=str(tmp_path / "schedule"))
+    assert set(beat.schedule) == set(current_app.conf.beat_schedule), "Celery adds no turn of its own"
     entries = [beat.schedule[name] for name in ("sweep", "record")]
 
     def tick() -> None:
@@ -117,3 +119,20 @@ def test_beat_neither_waits_for_a_broker_that_hangs_nor_fills_one_that_nobody_re
     waiting = server.messages(QUEUE)
     assert Counter(one["headers"]["task"] for one in waiting) == {dispatch.SWEEP: 10, dispatch.RECORD: dispatch.UNREAD_DOORBELLS + 5}
     assert all(one["headers"]["expires"] for one in waiting)
+    beat.close()
+
+
+def test_a_beat_that_was_away_for_an_hour_sends_each_turn_once(server: RedisServer, tmp_path: Path) -> None:
+    file = str(tmp_path / "schedule")
+    before = Scheduler(current_app._get_current_object(), schedule_filename=file)
+    for entry in before.schedule.values():
+        entry.last_run_at -= timedelta(hours=1)
+    before.close()
+    back = Scheduler(current_app._get_current_object(), schedule_filename=file)
+    while back.tick() == 0:
+        pass
+    every_hour = {entry.task for entry in back.schedule.values() if entry.schedule.seconds <= 3600}
+    back.close()
+    sent = Counter(one["headers"]["task"] for one in server.messages(QUEUE))
+    assert sent == dict.fromkeys(every_hour, 1)
+    assert dispatch.RECORD in sent
