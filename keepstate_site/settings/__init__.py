@@ -23,6 +23,8 @@ KEEPSTATE_HOST_RETURN_SECONDS = env.number("KEEPSTATE_HOST_RETURN_SECONDS", 300,
 KEEPSTATE_DEAF_SECONDS = env.number("KEEPSTATE_DEAF_SECONDS", 60, low=10, high=3600)  # then a worker that hears nothing ends itself
 KEEPSTATE_HOST_LOST_SECONDS = env.number("KEEPSTATE_HOST_LOST_SECONDS", 25, low=5, high=86400)  # then its sessions go on elsewhere
 KEEPSTATE_PLACEMENT_WAIT_SECONDS = env.number("KEEPSTATE_PLACEMENT_WAIT_SECONDS", 600, low=1, high=7 * 86400)  # for a host with room
+KEEPSTATE_RELAY_LISTEN = env.address("KEEPSTATE_RELAY_LISTEN")  # None: files and consoles only from this machine
+KEEPSTATE_RELAY_ADDRESS = env.text("KEEPSTATE_RELAY_ADDRESS")
 KEEPSTATE_LEASE_SECONDS = env.number("KEEPSTATE_LEASE_SECONDS", 30, low=3, high=3600)  # a dead worker's work is taken up after this
 KEEPSTATE_ACCOUNT_GRACE_HOURS = env.number("KEEPSTATE_ACCOUNT_GRACE_HOURS", 168, low=0, high=10_000)  # until an account's deletion begins
 KEEPSTATE_CONSOLE_IDLE_MINUTES = env.number("KEEPSTATE_CONSOLE_IDLE_MINUTES", 60, low=1, high=10_000)  # a console without a byte is closed

@@ -44,6 +44,17 @@ def words(name: str, default: str = "") -> list[str]:
     return [word for word in text(name, default).replace(",", " ").split() if word]
 
 
+def address(name: str) -> tuple[str, int] | None:
+    """ADDRESS:PORT, an IPv6 address in brackets; None for an unset name."""
+    value = text(name)
+    if not value:
+        return None
+    host, colon, port = value.rpartition(":")
+    if not colon or not host.strip("[]") or not port.isdecimal() or int(port) > 65535:
+        raise ImproperlyConfigured(f"{name}={value!r} is no ADDRESS:PORT such as 10.0.0.5:8791.")
+    return host.strip("[]"), int(port)
+
+
 def networks(name: str) -> list[str]:
     """Networks as 10.0.0.0/8 or fd00::/8, separated by blanks or commas."""
     found = words(name)

@@ -22,7 +22,14 @@ RELEASED = json.loads((Path(__file__).parent / "released" / "newest.json").read_
 #: (app, migration): why it may do what the rules refuse.
 EXCUSED: dict[tuple[str, str], str] = {}
 #: Rules of squawk that are not ours: `manage.py migrate` sets time-outs and repeats, and the columns' types are the models'.
-NOT_OURS = ("prefer-robust-stmts", "require-lock-timeout", "require-statement-timeout", "prefer-text-field", "prefer-bigint-over-int")
+NOT_OURS = (
+    "prefer-robust-stmts",
+    "require-lock-timeout",
+    "require-statement-timeout",
+    "prefer-text-field",
+    "prefer-bigint-over-int",
+    "prefer-bigint-over-smallint",
+)
 SQUAWK = shutil.which("squawk") or str(Path(sys.executable).with_name("squawk"))
 
 

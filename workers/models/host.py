@@ -33,6 +33,19 @@ class Host(models.Model):
         return self.id
 
 
+class HostRelay(models.Model):
+    """Where a host's relay listens for web processes on other machines, and what it must show (workers/relay/door.py)."""
+
+    host = models.OneToOneField(Host, on_delete=models.CASCADE, primary_key=True, related_name="relay")
+    address = models.CharField(max_length=255)
+    port = models.PositiveIntegerField()
+    fingerprint = models.CharField(max_length=64)
+    listens_since = models.DateTimeField(db_default=Now())
+
+    def __str__(self) -> str:
+        return f"{self.host_id} {self.address}:{self.port}"
+
+
 class HostPin(models.Model):
     """A pin that a host proved when its workers started."""
 

@@ -1,9 +1,12 @@
 """The web process's side of a relay: one question, one answer; errors as the service's own."""
 
+import os
 import socket
 from collections.abc import Mapping
 from contextlib import suppress
 from typing import Any
+
+from django.conf import settings
 
 from sessions_app.errors import (
     Conflict,
@@ -16,8 +19,11 @@ from sessions_app.errors import (
     ServiceError,
 )
 from sessions_app.models import Session
+from sessions_app.services.database import give_back_connection
 from workers.host.identity import directory_of
+from workers.models import HostRelay
 from workers.relay.address import reach
+from workers.relay.dial import dial
 from workers.wire import messages
 from workers.wire.stream import Broken
 
@@ -32,20 +38,30 @@ def ask(session: Session, verb: str, arguments: Mapping[str, Any], blob: bytes =
 
 
 def open_link(session: Session) -> socket.socket:
-    """A connection to the relay of the session's host, which must be on this machine and below the same root. Raises FleetUnavailable."""
+    """A connection to the relay of the session's host: its socket where this process may enter the host's directory, else by the network.
+
+    Raises FleetUnavailable.
+    """
     directory = directory_of(session.host_id)
-    if not session.host_id or not directory.is_dir():
-        raise FleetUnavailable(
-            "The session's machine runs on another host, and this web process reaches only the machines of its own. Nothing was done.",
-            next_action="Ask the web process of the machine's host, or use exec, which reaches every host.",
-        )
     try:
-        return reach(directory)
+        return reach(directory) if session.host_id and os.access(directory, os.X_OK) else _dial(session.host_id)
     except OSError as error:
         raise FleetUnavailable(
             "The worker that reaches the machines of this host does not run. Nothing was done.",
             next_action="Ask again in a moment; if it repeats, start the host's io worker.",
         ) from error
+
+
+def _dial(host_id: str) -> socket.socket:
+    """Raises FleetUnavailable, OSError."""
+    relay = HostRelay.objects.filter(host=host_id).first()
+    if relay is None:
+        raise FleetUnavailable(
+            "The session's machine runs on another host, whose relay does not listen on the network. Nothing was done.",
+            next_action="Use exec, which reaches every host; or tell the operator (KEEPSTATE_RELAY_LISTEN).",
+        )
+    give_back_connection()  # a host that hesitates must not keep others from the database
+    return dial((relay.address, relay.port), relay.fingerprint, settings.KEEPSTATE_MASTER_KEY)
 
 
 def question(

@@ -12,15 +12,22 @@ import socket
 import threading
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
+from django.conf import settings
+from django.db import connection
+from django.db.models.functions import Now
+
 from workers.files.refusal import FileRefused
 from workers.host.drivers import driver
-from workers.host.identity import host_directory, runtime_directory
+from workers.host.identity import host_directory, host_id, runtime_directory
 from workers.machine.driver import Machine, MachineError
 from workers.machine.script import RunsScripts
+from workers.models import HostRelay
 from workers.relay.address import LOCK_NAME, SOCKET_NAME, listen
+from workers.relay.door import Door
 from workers.relay.terminals import TERMINAL, TerminalDesk
 from workers.relay.verbs import VERBS
 from workers.wire import messages
@@ -152,8 +159,27 @@ def _answer_and_close(sock: socket.socket, error: Exception) -> None:
 
 
 def serve_relay() -> Relay:
-    """This host's relay, in this process."""
+    """This host's relay, in this process; where KEEPSTATE_RELAY_LISTEN names an address, for web processes of other machines too."""
+    if settings.KEEPSTATE_RELAY_LISTEN is not None:
+        address, port = settings.KEEPSTATE_RELAY_LISTEN
+        told = settings.KEEPSTATE_RELAY_ADDRESS or address
+        Door(host_directory(), address, port, master_keys(), partial(_tell, told)).start()
     return start(host_directory(), lambda session_id, epoch: driver().attach(runtime_directory(session_id, epoch)))
+
+
+def _tell(address: str, port: int, fingerprint: str) -> None:
+    """Where web processes find it from now on."""
+    try:
+        facts = {"address": address, "port": port, "fingerprint": fingerprint, "listens_since": Now()}
+        HostRelay.objects.update_or_create(host_id=host_id(), defaults=facts)
+    finally:
+        connection.close()
+
+
+def master_keys() -> list[bytes]:
+    """The one in use, and the one before while they are exchanged."""
+    previous = settings.KEEPSTATE_MASTER_KEY_PREVIOUS
+    return [settings.KEEPSTATE_MASTER_KEY, *([previous] if previous else [])]
 
 
 def start(directory: Path, find_machine: FindMachine) -> Relay:

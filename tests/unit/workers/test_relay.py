@@ -148,6 +148,7 @@ def test_a_second_relay_of_a_host_waits_until_the_first_has_gone(tmp_path, machi
     assert not waiting.is_alive()
 
 
+@pytest.mark.django_db
 def test_a_web_process_reaches_the_relay_of_any_host_below_its_root_and_no_other(
     tmp_path: Path, settings: Settings, machine: Machine
 ) -> None:
