@@ -1,4 +1,4 @@
-"""Run one command in the foreground with the stack's database and broker: those of the running stack, else started for it alone."""
+"""Run one command in the foreground with a database and a broker: a fleet's, those of the running stack, else started for it alone."""
 
 import signal
 import subprocess
@@ -19,7 +19,7 @@ def run(root: Path, argv: Sequence[str], *, lasting: bool = True) -> int:
     """
     found = services.find(root)
     held = lock.holder(found.paths)
-    if held and held["purpose"] == "up":
+    if found.home is None or (held and held["purpose"] == "up"):  # nothing is to be started for it
         return subprocess.run(list(argv), env=found.environment(), cwd=PROJECT, check=False).returncode
     with services.started(root, "services", _note, lasting=lasting) as (supervisor, mine):
         return foreground(supervisor, argv, mine.environment())

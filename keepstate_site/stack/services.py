@@ -47,10 +47,11 @@ class Services:
 
 
 def find(root: Path, *, lasting: bool = True) -> Services:
-    """Creates the root and its secrets where they are missing; starts nothing."""
+    """Creates the root where it is missing, and its keys unless its servers are a fleet's: those have keys of their own. Starts nothing."""
     paths = prepare(root)
-    keys.ensure(paths)
     external = os.environ.get("DATABASE_URL") and os.environ.get("REDIS_URL")
+    if not external:
+        keys.ensure(paths)
     return Services(paths, None if external else home.locate(paths, home.service_user()), lasting)
 
 

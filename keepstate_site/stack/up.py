@@ -12,7 +12,7 @@ from contextlib import ExitStack
 from dataclasses import replace as replace_fields
 from pathlib import Path
 
-from keepstate_site.stack import credentials, hosts, processes
+from keepstate_site.stack import credentials, hosts, keys, processes
 from keepstate_site.stack.child import die_with_parent
 from keepstate_site.stack.credentials import Logins
 from keepstate_site.stack.errors import StackError
@@ -46,6 +46,7 @@ def up(options: argparse.Namespace) -> int:
 
 
 def serve(supervisor: Supervisor, services: Services, options: argparse.Namespace, ids: Sequence[str], begun: float) -> None:
+    keys.ensure(services.paths)  # of a fleet, if this is its first front
     prepare(supervisor, services, options.account)
     listener = processes.listen(options.port)
     if options.fake_provider:

@@ -129,7 +129,7 @@ def fleet(
         if s3:
             (root / "s3").mkdir()
             server = opened.enter_context(seaweed(root / "s3"))
-            env |= _store_on(server)
+            env |= store_on(server)
         front = opened.enter_context(running(var, env=env, hosts=0))
         opened.callback(_end, var)
         there = {name: HostProcess(name, front.root, env) for name in hosts}
@@ -153,7 +153,7 @@ def fleet(
         )
 
 
-def _store_on(server: S3Server) -> dict[str, str]:
+def store_on(server: S3Server) -> dict[str, str]:
     return {
         "CHECKPOINT_STORE_URL": f"s3://{BUCKET}?endpoint={server.endpoint}&addressing=path",
         "AWS_ACCESS_KEY_ID": server.credentials.access_key,

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from keepstate_site.stack import host, hosts
+from keepstate_site.stack import commands, host, hosts, lock
 from keepstate_site.stack.errors import StackError
 from keepstate_site.stack.paths import prepare, write_once
 
@@ -65,3 +65,11 @@ def test_one_host_keeps_the_id_that_its_root_has_and_several_are_numbered(root: 
 def test_what_could_be_no_queues_name_is_no_host_id(name: str) -> None:
     with pytest.raises(StackError, match="is no host id"):
         hosts.checked(name)
+
+
+def test_a_command_on_a_fleets_servers_makes_no_key_and_keeps_no_other_command_out(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, value in FLEET.items():
+        monkeypatch.setenv(name, value)
+    with lock.exclusive(prepare(root), "services"):
+        assert commands.run(root, ["sh", "-c", 'test "$DATABASE_URL" = postgresql://db.example/x && exit 5']) == 5
+    assert list((root / "secrets").iterdir()) == []
