@@ -3,6 +3,7 @@
 import ctypes
 import os
 import signal
+import socket
 import subprocess
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -32,7 +33,7 @@ class Spec:
     stop_signal: signal.Signals = signal.SIGTERM
     stop_seconds: float = 15
     death_signal: signal.Signals = signal.SIGKILL  # what the kernel sends if the supervisor dies
-    pass_fds: tuple[int, ...] = ()
+    inherits: tuple[socket.socket, ...] = ()  # kept open here: a process that starts again finds them under the same numbers
 
 
 @dataclass
@@ -56,7 +57,7 @@ class Child:
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             start_new_session=True,  # Ctrl-C reaches the supervisor alone, and stragglers can be ended as a group
-            pass_fds=self.spec.pass_fds,
+            pass_fds=[one.fileno() for one in self.spec.inherits],
             preexec_fn=die_with_parent(self.spec.death_signal),  # noqa: PLW1509  the supervisor has one thread
             user=user.uid if user else None,
             group=user.gid if user else None,

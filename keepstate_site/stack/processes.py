@@ -51,7 +51,7 @@ def fake_provider(services: Services, listener: socket.socket) -> Spec:
         cwd=PROJECT,
         ready_seconds=READY_SECONDS,
         stop_seconds=5,
-        pass_fds=(listener.fileno(),),
+        inherits=(listener,),
     )
 
 
@@ -73,7 +73,7 @@ def web(services: Services, listener: socket.socket) -> Spec:
         cwd=PROJECT,
         ready_seconds=READY_SECONDS,
         stop_seconds=25,
-        pass_fds=(listener.fileno(),),
+        inherits=(listener,),
     )
 
 

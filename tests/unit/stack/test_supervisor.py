@@ -1,7 +1,9 @@
 """The supervisor on real processes: order, readiness, restart, stop, and what happens when it is killed itself."""
 
+import gc
 import os
 import signal
+import socket
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -139,3 +141,28 @@ def test_processes_die_with_a_killed_supervisor_and_machines_do_not(tmp_path: Pa
     process.wait(10)
     until_gone(worker, 10)
     os.kill(machine, signal.SIGKILL)  # raises ProcessLookupError if it had died too
+
+
+def test_a_process_that_starts_again_inherits_its_listener_though_nobody_else_keeps_it(tmp_path: Path, supervisor: Supervisor) -> None:
+    supervisor.start([serving(tmp_path)])
+    gc.collect()
+    child = supervisor.phases[0][0]
+    assert child.process is not None
+    child.process.kill()
+    told = tmp_path / "told"
+    supervisor.run_until(lambda: len(told.read_text().split()) > 1)
+    assert told.read_text().split() == ["True", "True"]
+
+
+def serving(directory: Path) -> Spec:
+    """It tells at each start whether what it inherited is a socket."""
+    listener = socket.create_server(("127.0.0.1", 0))
+    tell = f"print(stat.S_ISSOCK(os.fstat({listener.fileno()}).st_mode), file=open('told', 'a'), flush=True)"
+    return Spec(
+        name="serving",
+        argv=[sys.executable, "-c", f"import os, stat, time; {tell}; time.sleep(60)"],
+        ready=lambda: filled(directory / "told"),
+        env={"PATH": os.environ["PATH"]},
+        cwd=directory,
+        inherits=(listener,),
+    )
