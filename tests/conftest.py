@@ -33,10 +33,10 @@ _STACK_OF = {file: "gates a" if file in _FIRST_HALF else "gates b" for file in _
 
 @pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """The stacks' files come first: they take longest, and wait as much as they work, so that others should run beside them. As they are
-    collected (first what uses the database) all machines would come last, beside each other.
+    """The soak and the stacks' files come first: they take longest, and wait as much as they work, so that others should run beside them.
+    As they are collected (first what uses the database) all machines would come last, beside each other.
     """
-    items.sort(key=lambda item: item.path.stem not in _STACK_OF)
+    items.sort(key=lambda item: (item.get_closest_marker("soak") is None, item.path.stem not in _STACK_OF))
 
 
 class _ByStack(LoadFileScheduling):

@@ -2,6 +2,7 @@
 
 import random
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -9,7 +10,7 @@ from typing import Any
 from tests.bench.fleet.acts import Acts
 from tests.bench.fleet.asking import Asking
 from tests.bench.fleet.clients import Clients
-from tests.bench.fleet.faults import plan
+from tests.bench.fleet.faults import FAULTS, plan
 from tests.bench.fleet.house import House
 from tests.bench.fleet.journal import Journal
 from tests.bench.fleet.judge import Judge
@@ -25,7 +26,10 @@ _TICK_SECONDS = 0.2
 
 @dataclass(frozen=True)
 class Wanted:
-    """`bound_seconds`: within which every operation must end, and everything settle once the faults are over."""
+    """`bound_seconds`: within which every operation must end, and everything settle once the faults are over. `hosts`: those that are hit.
+
+    `kinds`: of faults, each once before any comes again.
+    """
 
     seconds: float
     sessions: int
@@ -34,6 +38,8 @@ class Wanted:
     seed: int
     fault_every: float
     bound_seconds: float
+    hosts: Sequence[str] = ("h-1", "h-2", "h-3")
+    kinds: Sequence[str] = tuple(FAULTS)
 
 
 class Soak:
@@ -54,7 +60,7 @@ class Soak:
     def run(self) -> None:
         """Prerequisite: the main thread. Raises nothing for what the product does wrong: that is in `findings`, and in the journal."""
         self._fill()
-        schedule = plan(self.wanted.seed, self.wanted.seconds, self.wanted.fault_every, list(self.house.fleet.hosts))
+        schedule = plan(self.wanted.seed, self.wanted.seconds, self.wanted.fault_every, self.wanted.hosts, self.wanted.kinds)
         self.journal.write("schedule", seed=self.wanted.seed, faults=[planned.words() for planned in schedule])
         rota = Rota(self.house, self.journal, self.ledger, self.measured, schedule)
         began, warm = time.monotonic(), None
