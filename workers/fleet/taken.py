@@ -90,9 +90,9 @@ def _fails(loss: Loss, work: Operation | None) -> bool:
     failure = _failure(loss)
     unpublished = {"code": HostLost.code, "message": "its host was lost"}
     checkpoints.fail_unfinished(session.id, None, unpublished, source=SOURCE)
-    asked_resume = work is not None and not ended.exclusive(work, loss.session)
+    goes_on = work is not None and not ended.exclusive(work, session)
     _move(loss, SessionState.FAILED, "session.host_lost", payload={"reason": failure.message, **loss.facts}, failure=failure.as_dict())
-    if not asked_resume:
+    if not goes_on:
         _recover(session)
     return True
 
