@@ -21,6 +21,7 @@ from tests.support import worker
 from tests.support.fleet import GIB, HOST, Tenant, checkpoint_row, session_row
 from workers.fleet import lost, taken
 from workers.fleet.lost import declare, take_from_lost
+from workers.fleet.waiting import place_waiting
 from workers.models import FleetWatch, Host, HostPin
 
 pytestmark = pytest.mark.django_db
@@ -353,10 +354,23 @@ def test_a_death_in_the_middle_of_a_taking_leaves_the_session_whole(fleet: Tenan
     assert turn() == 1
 
 
-def test_a_resume_that_no_host_can_take_leaves_the_session_failed_with_the_reason(fleet: Tenant) -> None:
-    HostPin.objects.filter(host=OTHER).delete()
+def test_a_resume_that_no_host_has_room_for_waits_with_its_reason(fleet: Tenant) -> None:
+    Host.objects.filter(id=OTHER).update(offered_bytes=0)
     session = after_the_loss(session_row(fleet.account, saved=True))
-    assert session.runtime_state == "failed"
-    assert not session.operations.exists() or session.operations.get().waits_for
-    if session.failure is not None and not session.operations.exists():
-        assert "It was not resumed by itself" in session.failure["message"]
+    resume = session.operations.get()
+    assert (session.runtime_state, resume.state, resume.host_id, resume.waits_for) == ("failed", "queued", "", "no_room")
+
+
+def test_a_begun_resume_of_a_lost_host_is_attempted_on_another_and_the_old_attempt_is_refused(fleet: Tenant) -> None:
+    session = session_row(fleet.account, S.RESUMING, saved=True)
+    resume = _asked_resume(session)
+    lease = worker.claim(resume)
+    Operation.objects.filter(id=resume.id).update(lease_expires_at=Now() - LONG)
+    silent()
+    assert turn() == 0
+    assert place_waiting() == 1
+    resume.refresh_from_db()
+    session.refresh_from_db()
+    assert (resume.host_id, session.host_id, session.epoch) == (OTHER, OTHER, 2)
+    with pytest.raises(leases.LeaseLost):
+        leases.renew(lease)
