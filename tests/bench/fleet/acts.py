@@ -75,6 +75,7 @@ class Acts:
         body = {"Checkpoint": checkpoint} if checkpoint else {}
         outcome = self.asking.do("resume", "POST", f"/api/sessions/{known.id}/resume", body, about=known.id)
         if not outcome.ok:
+            known.tried = known.tried if outcome.operation_id else ""  # what was refused at once was not begun
             return False
         told = outcome.response
         if checkpoint and told["checkpoint_id"] != checkpoint:

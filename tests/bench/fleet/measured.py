@@ -38,8 +38,8 @@ class Measured:
             self.resumes[WARMTH.get(outcome.response.get("images_from"), "other")].append(outcome.seconds)
             if way.host and way.saved_on:
                 self.resumes["same host" if way.host == way.saved_on else "other host"].append(outcome.seconds)
-            fetched = outcome.response.get("moved_bytes")
-            if fetched:
+            fetched = outcome.response.get("fetched_bytes")
+            if way.host != way.saved_on and fetched is not None:
                 self.moved.append(fetched / MIB)
 
     def began(self, fault: int, kind: str) -> None:
@@ -55,6 +55,6 @@ class Measured:
         found = [row(f"resume, {kind}", "s", values) for kind, values in sorted(self.resumes.items())]
         found += [row(f"answers again after: {kind}", "s", values) for kind, values in sorted(self.recoveries.items())]
         if self.moved:
-            found.append(row("bytes that a move took to the other host", "MiB", self.moved))
+            found.append(row("fetched by a resume on another host", "MiB", self.moved))
         by_act = Counter({name.removesuffix(" done"): count for name, count in counts.items() if name.endswith(" done")})
         return [*found, *(row(f"operations: {act}", "", [float(count)]) for act, count in sorted(by_act.items()))]

@@ -6,12 +6,12 @@ Each says truly what was not done. `ks_internal` is none of them but where a wor
 from collections.abc import Mapping
 
 _BUSY = {"ks_conflict"}  # the fleet has asked for something in the owner's stead, or what was asked before has not ended yet
-_GONE = {"ks_session_not_running", "ks_machine_lost"}  # its machine was killed, or its host was
+_GONE = {"ks_session_not_running", "ks_machine_lost", "ks_host_lost"}  # its machine was killed, or its host was
 _PLACE = {"ks_fleet_unavailable"}  # no host that is heard of has room
-_STORE = {"ks_start_failed"}  # the store or the machine did not answer; the checkpoint was not judged
+_STORE = {"ks_start_failed", "ks_host_lost"}  # the store, the machine or its host did not answer; the checkpoint was not judged
 
 EXPECTED: Mapping[str, frozenset[str]] = {
-    "start": frozenset(_PLACE | {"ks_start_failed"}),
+    "start": frozenset(_PLACE | {"ks_start_failed", "ks_host_lost"}),
     "exec": frozenset(_BUSY | _GONE | {"ks_guest_silent", "ks_stopping"}),
     "save": frozenset(_BUSY | _GONE | {"ks_save_failed", "ks_guest_silent", "ks_stopping"}),
     "resume": frozenset(_BUSY | _PLACE | _STORE | {"ks_guest_silent", "ks_stopping"}),
