@@ -67,13 +67,13 @@ class Acts:
             self._learn(known, states, count)
         return outcome.ok
 
-    def resume(self, known: Known, checkpoint: str = "") -> bool:
+    def resume(self, known: Known, checkpoint: str = "", *, once_answered: Callable[[], None] = lambda: None) -> bool:
         """From the head, or from the one named. True once it runs."""
         if not known.head:
             return False
         known.tried = checkpoint
         body = {"Checkpoint": checkpoint} if checkpoint else {}
-        outcome = self.asking.do("resume", "POST", f"/api/sessions/{known.id}/resume", body, about=known.id)
+        outcome = self.asking.do("resume", "POST", f"/api/sessions/{known.id}/resume", body, about=known.id, once_answered=once_answered)
         if not outcome.ok:
             known.tried = known.tried if outcome.operation_id else ""  # what was refused at once was not begun
             return False
@@ -107,12 +107,12 @@ class Acts:
                     self._adopt(known, child, "", states if not named else known.saved[named])
 
     def move(self, known: Known) -> bool:
-        """Save and stop it, and resume it while the host that it was on takes no new work."""
+        """Save and stop it, and ask for its resume while the host that it was on takes no new work: where it goes is decided then."""
         host = self.house.host_of(known.id)
         if not self.save(known, stop=True):
             return False
-        with self.house.draining(host):
-            return self.resume(known) and self._answers(known, step=False)
+        with self.house.draining(host) as no_more:
+            return self.resume(known, once_answered=no_more) and self._answers(known, step=False)
 
     def park(self, known: Known) -> bool:
         return self.save(known, stop=True) and self.resume(known) and self._answers(known, step=False)

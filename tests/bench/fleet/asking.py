@@ -55,12 +55,22 @@ class Asking:
         """Raises Refused, for what is not there."""
         return self._answered("read", lambda: self.client.call("GET", path))[1]
 
-    def do(self, act: str, method: str, path: str, body: dict[str, Any] | None = None, *, about: str = "") -> Outcome:
-        """Ask for a change, wait for its end, and judge it. Raises Refused for nothing: a refusal is an outcome."""
+    def do(
+        self,
+        act: str,
+        method: str,
+        path: str,
+        body: dict[str, Any] | None = None,
+        *,
+        about: str = "",
+        once_answered: Callable[[], None] = lambda: None,
+    ) -> Outcome:
+        """Ask for a change, wait for its end, and judge it: a refusal is an outcome too. `once_answered`: called before the waiting."""
         began, key = time.monotonic(), "ksop_" + uuid.uuid4().hex
         at = self.journal.now()
         try:
             _, answer = self._answered(act, lambda: self.client.call(method, path, body, key=key))
+            once_answered()
             self._maybe_again(act, method, path, body, key, answer)
             outcome = self._ended(act, answer, began)
         except Refused as refusal:

@@ -2,9 +2,8 @@
 
 import os
 import signal
-import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
@@ -27,7 +26,6 @@ WHERE resume.id = %s
 class House:
     def __init__(self, fleet: FleetRoom) -> None:
         self.fleet = fleet
-        self._one_drains = threading.Lock()
 
     def rows(self, query: str, *values: object) -> list[tuple[Any, ...]]:
         """Tried again while the database is away. Raises psycopg.Error once that takes too long."""
@@ -63,14 +61,18 @@ class House:
         return len(killed)
 
     @contextmanager
-    def draining(self, host_id: str) -> Iterator[None]:
-        """The host takes no new work. One at a time, so that there is always another."""
-        with self._one_drains:
-            self.rows("UPDATE workers_host SET draining = true WHERE id = %s RETURNING id", host_id)
-            try:
-                yield
-            finally:
-                self.rows("UPDATE workers_host SET draining = false WHERE id = %s RETURNING id", host_id)
+    def draining(self, host_id: str) -> Iterator[Callable[[], None]]:
+        """The host takes no new work until this is left, or what it gives is called. Another that drains goes on draining."""
+        here = "UPDATE workers_host SET draining = %s WHERE id = %s RETURNING id"
+
+        def no_more() -> None:
+            self.rows(here, False, host_id)
+
+        self.rows(here, True, host_id)
+        try:
+            yield no_more
+        finally:
+            no_more()
 
 
 def kill(pid: int) -> None:

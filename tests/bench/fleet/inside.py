@@ -14,6 +14,7 @@ def main() -> None:
 
     from checkpoints_app.models import Manifest, OrphanObject, Pack
     from checkpoints_app.services import orphans, storage
+    from checkpoints_app.store.names import QUARANTINE
 
     for _ in range(_LOOKS):
         orphans.sweep()
@@ -23,7 +24,8 @@ def main() -> None:
     keys = sorted(listed.key for listed in storage.backend().list(""))
     named = [*Pack.objects.values_list("id", flat=True), *Manifest.objects.values_list("id", flat=True)]
     missing = [one for one in named if not any(one in key for key in keys)]
-    print(json.dumps({"keys": keys, "nobodys": orphans.unknown(keys), "missing": missing}))
+    nobodys = [*orphans.unknown(keys), *(key for key in keys if key.startswith(QUARANTINE))]
+    print(json.dumps({"keys": keys, "nobodys": nobodys, "missing": missing}))
 
 
 if __name__ == "__main__":
