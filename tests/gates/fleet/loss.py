@@ -60,19 +60,18 @@ def paused_in_mid_save(subject: Subject, owner: HostProcess) -> str:
     room = fleet_of(subject)
     for _ in range(10):
         save = subject.ask("checkpoint", {"Stop": False})
-        if _uploads(room, save):
-            owner.pause()
-            if _uploads(room, save, wait=False):
-                return save
-            owner.resume()
+        until(lambda save=save: _state(room, save) in _CAPTURED, ANSWERS_SECONDS, "the save has captured its moment")  # type: ignore[misc]
+        owner.pause()
+        if _state(room, save) == "uploading":
+            return save
+        owner.resume()
         subject.ended(save)
     raise AssertionError("no save was met between its capture and its publication")
 
 
-def _uploads(room: FleetRoom, save: str, *, wait: bool = True) -> bool:
-    """Whether the save is at it. `wait` until it is, or is over."""
-    while True:
-        rows = room.postgres.rows("SELECT state FROM checkpoints_app_checkpoint WHERE operation_id = %s", save)
-        states = {str(row[0]) for row in rows}
-        if not wait or states & {"uploading", "published", "failed"}:
-            return states == {"uploading"}
+_CAPTURED = ("uploading", "published", "failed")
+
+
+def _state(room: FleetRoom, save: str) -> str:
+    rows = room.postgres.rows("SELECT state FROM checkpoints_app_checkpoint WHERE operation_id = %s", save)
+    return str(rows[0][0]) if rows else ""
