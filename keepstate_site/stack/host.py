@@ -89,16 +89,22 @@ def fleet(root: Path) -> Services:
 
 def join(services: Services, host_id: str) -> None:
     """Have Django look at the servers, the schema, the store and the master key. Raises StackError with what it found wrong."""
-    answer = subprocess.run(
-        [sys.executable, "manage.py", "check_fleet"],
-        env=role(services.environment(), "command") | {"KEEPSTATE_HOST_ID": host_id},
-        cwd=PROJECT,
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        text=True,
-        timeout=JOIN_SECONDS,
-        check=False,
-    )
+    try:
+        answer = subprocess.run(
+            [sys.executable, "manage.py", "check_fleet"],
+            env=role(services.environment(), "command") | {"KEEPSTATE_HOST_ID": host_id},
+            cwd=PROJECT,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            timeout=JOIN_SECONDS,
+            check=False,
+        )
+    except subprocess.TimeoutExpired as error:
+        raise StackError(
+            f"{host_id} could not look at the fleet within {JOIN_SECONDS} s: a server of it, or this machine, is too slow. "
+            "Nothing was started. Start it again; `./keepstate doctor` tells which server does not answer."
+        ) from error
     if answer.returncode:
         lines = [line for line in (answer.stdout + answer.stderr).splitlines() if line.strip()][-25:]
         said = "\n".join(f"    {line}" for line in lines)

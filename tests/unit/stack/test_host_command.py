@@ -42,6 +42,15 @@ def test_what_the_look_at_the_fleet_finds_wrong_is_repeated_and_nothing_starts(r
         host.main(["--id", "h-1"], root)
 
 
+def test_a_look_at_the_fleet_that_takes_too_long_is_told_and_nothing_starts(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, value in FLEET.items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.setattr(host, "JOIN_SECONDS", 0.01)
+    write_once(prepare(root).secrets / "master_key", "0" * 64)
+    with pytest.raises(StackError, match=r"h-1 could not look at the fleet within 0.01 s.*Nothing was started"):
+        host.main(["--id", "h-1"], root)
+
+
 def test_a_second_worker_set_of_the_same_host_is_refused(root: Path) -> None:
     with hosts.held(root, ["h-1", "h-2"]):
         with pytest.raises(StackError, match=rf"workers of h-2 run on {root} already \(process {os.getpid()}\)"), hosts.held(root, ["h-2"]):
