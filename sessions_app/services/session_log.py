@@ -34,6 +34,8 @@ _WORDS: Mapping[str, tuple[str, str]] = {
     "session.machine_lost": (_ERROR, "The machine was lost. {reason}"),
     "session.host_lost": (_ERROR, "The host was lost. {reason}"),
     "session.not_recovered": (_ERROR, "The session was not resumed by itself. {reason}"),
+    "session.moved": (_INFO, "The session was moved to another host by its operator, with its memory."),
+    "session.move_failed": (_WARNING, "The session was to be moved to another host, and goes on where it was. {reason}"),
     "session.recovery_policy": (_INFO, "What is done after a loss was changed."),
     "session.guest_panicked": (_ERROR, "The guest's kernel panicked. {reason}"),
     "session.guest_shutdown": (_WARNING, "The guest shut itself down. {reason}"),

@@ -169,6 +169,14 @@ def older_epochs_may_call() -> list[Swap]:
     ]
 
 
+def moves_end_with_the_save() -> list[Swap]:
+    """The save that stops a machine for a move is all of it: nobody asks for the resume, in its commit or later."""
+    from workers.fleet import stranded
+    from workers.operations import moving
+
+    return [(moving, "go_on", lambda *_: None), (stranded, "bring_back", lambda: 0)]
+
+
 MECHANISMS: Mapping[str, Callable[[], list[Swap]]] = {
     "resume_boots_afresh": resume_boots_afresh,
     "resumes_the_first_checkpoint": resumes_the_first_checkpoint,
@@ -182,4 +190,5 @@ MECHANISMS: Mapping[str, Callable[[], list[Swap]]] = {
     "anybody_publishes": anybody_publishes,
     "older_epochs_run_on": older_epochs_run_on,
     "older_epochs_may_call": older_epochs_may_call,
+    "moves_end_with_the_save": moves_end_with_the_save,
 }

@@ -75,7 +75,7 @@ def test_a_host_is_drained_shows_why_its_sessions_are_there_and_takes_work_again
     host("drain", HOST, "--move")
     assert states()[HOST] == "moving"
     assert f"no room for 128 MiB on {OTHER}" in host("show", HOST)
-    with pytest.raises(CommandError, match="1 machines are still on h-one after 0 s"):
+    with pytest.raises(CommandError, match="still on h-one: 1; on their way elsewhere: 0; after 0 s"):
         host("drain", HOST, "--move", "--wait", "0")
     host("undrain", HOST)
     assert states()[HOST] == "alive"

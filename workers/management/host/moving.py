@@ -8,7 +8,7 @@ from django.core.management.base import CommandError
 from sessions_app.errors import Conflict
 from sessions_app.models import Operation, Session
 from sessions_app.services import by_operator
-from sessions_app.states import OPERATION_FINAL, OperationState, SessionState
+from sessions_app.states import OPERATION_ACTIVE, OPERATION_FINAL, OperationKind, OperationState, ResumedBy, SessionState
 from workers.fleet.moves import staying
 from workers.host import drain
 from workers.host.room import HOLDS_MEMORY
@@ -37,22 +37,29 @@ def _drain(out: Writes, options: dict[str, Any]) -> None:
             raise  # who waits may ask again
     machines = _machines(host)
     if options["move"]:
-        out.write(f"{host.id} takes no new work, and its {machines} machines are moved to other hosts, a few at a time.")
+        out.write(f"{host.id} takes no new work, and its machines ({machines}) are moved to other hosts, a few at a time.")
     else:
-        out.write(f"{host.id} takes no new work. Its {machines} machines run on, until their sessions are parked or moved.")
+        out.write(f"{host.id} takes no new work. Its machines ({machines}) run on, until their sessions are parked or moved.")
     if options["wait"] is None:
         out.write(f"Next: ./keepstate host show {host.id} tells which sessions are still there, and why.")
         return
-    if not wait_for(options["wait"], lambda: not _machines(host)):
+    if not wait_for(options["wait"], lambda: not _machines(host) and not _on_the_way(host)):
         for one in staying(Host.objects.get(id=host.id)):
             out.write(f"session   {one.session.short_id} is still there: {one.why or 'it is its turn'}")
-        raise CommandError(f"{_machines(host)} machines are still on {host.id} after {options['wait']} s. It drains on.")
+        left = f"Machines still on {host.id}: {_machines(host)}; on their way elsewhere: {_on_the_way(host)};"
+        raise CommandError(f"{left} after {options['wait']} s. It drains on.")
     out.write(f"{host.id} has no machines. Next: stop its workers and work on it, then ./keepstate host undrain {host.id};")
     out.write(f"or, if it does not come back: ./keepstate host retire {host.id}.")
 
 
 def _machines(host: Host) -> int:
     return Session.objects.filter(host_id=host.id, runtime_state__in=HOLDS_MEMORY).count()
+
+
+def _on_the_way(host: Host) -> int:
+    """Sessions that were saved and stopped there, and do not answer elsewhere yet."""
+    resumes = Operation.objects.filter(kind=OperationKind.RESUME, state__in=OPERATION_ACTIVE, parameters__by=ResumedBy.MOVED)
+    return resumes.filter(parameters__from=host.id).count()
 
 
 def _undrain(out: Writes, options: dict[str, Any]) -> None:

@@ -14,7 +14,7 @@ def _enrol(out: Writes, options: dict[str, Any]) -> None:
     offer = options["offer_mib"]
     host = enrol.enrol(options["id"], who(), labels=_pairs(options["label"] or []), offered_bytes=None if offer is None else offer * MIB)
     out.write(f"{host.id} is enrolled. Nothing runs there yet.")
-    out.write(f"Next, on that machine: ./keepstate host --id {host.id}   (docs/operations/hosts.md: what it needs to reach)")
+    out.write(f"Next, on that machine: ./keepstate host --id {host.id}   (docs/operations/fleet.md: what it needs)")
 
 
 def _label(out: Writes, options: dict[str, Any]) -> None:
