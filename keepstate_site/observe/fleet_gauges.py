@@ -7,9 +7,9 @@ from django.db.models.functions import Cast, Extract, Now
 from prometheus_client.core import GaugeMetricFamily, Metric
 
 from gateway_app.services import process
-from sessions_app.models import Operation
-from sessions_app.states import OperationState
+from sessions_app.services.waiting import line
 from workers.host import liveness
+from workers.host.room import offered, room
 from workers.models import Host
 
 #: Hosts that have series of their own: those that were heard of last.
@@ -18,6 +18,7 @@ MOST_HOSTS = 200
 
 def fleet_gauges() -> Iterator[Metric]:
     yield from _each_host()
+    yield from _room()
     yield _without_gateway()
     yield from _waiting()
 
@@ -39,6 +40,18 @@ def _each_host() -> Iterator[Metric]:
     yield from (heartbeat, observation, disk, free)
 
 
+def _room() -> Iterator[Metric]:
+    """Of the hosts that are heard of: what they offer to machines, and what of it nobody has been promised."""
+    offers = GaugeMetricFamily("keepstate_host_offered_bytes", "Memory that the host offers to machines.", labels=["host"])
+    left = GaugeMetricFamily("keepstate_host_room_bytes", "What of it is not promised; below 0: more is promised.", labels=["host"])
+    hosts = list(liveness.alive().order_by("id")[:MOST_HOSTS])
+    free = room(hosts)
+    for host in hosts:
+        offers.add_metric([host.id], offered(host))
+        left.add_metric([host.id], free[host.id])
+    yield from (offers, left)
+
+
 def _since(column: str) -> Cast:
     return Cast(Extract(Now() - F(column), "epoch"), FloatField())
 
@@ -53,8 +66,8 @@ def _waiting() -> Iterator[Metric]:
     """Operations that no host has room for, or may take."""
     count = GaugeMetricFamily("keepstate_operations_waiting", "Accepted operations that wait for a host.", labels=["reason"])
     oldest = GaugeMetricFamily("keepstate_operation_waiting_oldest_seconds", "How long the oldest of them waits.")
-    waiting = Operation.objects.filter(state=OperationState.QUEUED).exclude(waits_for="")
-    for reason, number in waiting.order_by().values_list("waits_for").annotate(Count("id")):
+    waiting = line().order_by()
+    for reason, number in waiting.values_list("waits_for").annotate(Count("id")):
         count.add_metric([reason], number)
-    oldest.add_metric([], waiting.aggregate(age=Cast(Extract(Now() - Min("accepted_at"), "epoch"), FloatField()))["age"] or 0.0)
+    oldest.add_metric([], waiting.aggregate(age=Cast(Extract(Now() - Min("due_at"), "epoch"), FloatField()))["age"] or 0.0)
     yield from (count, oldest)

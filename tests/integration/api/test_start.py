@@ -85,8 +85,16 @@ def test_an_unknown_image_is_refused_with_those_that_there_are(api: Caller) -> N
     assert "tiny" in refused.json()["next_action"]
 
 
-def test_a_fleet_without_room_refuses_and_reserves_nothing(api: Caller) -> None:
+def test_a_fleet_without_room_accepts_and_tells_what_the_start_waits_for(api: Caller) -> None:
     Host.objects.update(draining=True)
+    accepted = api("POST", PATH, {"Image": "tiny"})
+    assert accepted.status_code == 202
+    row = api("GET", "/api/v2/sessions?source=fleet").json()["data"]["items"][0]
+    assert row["operation"]["progress"]["waiting"]["for"] == "draining"
+
+
+def test_a_fleet_that_is_away_refuses_and_reserves_nothing(api: Caller) -> None:
+    Host.objects.all().delete()
     refused = api("POST", PATH, {"Image": "tiny"})
     assert (refused.status_code, refused.json()["error"]) == (503, "ks_fleet_unavailable")
     assert not Session.objects.exists()

@@ -1,0 +1,71 @@
+"""The rules of placement over made-up hosts: never more than is offered, nothing lost, in order, and nobody starved."""
+
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from workers.host.choice import Demand, choose
+from workers.host.offers import Offer
+from workers.states import Heat
+
+ROOT, IMAGE = "c" * 64, "a" * 64
+
+
+def offer(name: str, free: int, offered: int = 8, **fields: object) -> Offer:
+    made = Offer(name, frozenset({"pin"}), frozenset({"x86_64"}), False, offered, free, {})
+    return replace(made, **fields)  # type: ignore[arg-type]
+
+
+def demand(memory: int, **fields: object) -> Demand:
+    return replace(Demand("x86_64", IMAGE, memory, "pin", ROOT), **fields)  # type: ignore[arg-type]
+
+
+def test_hot_comes_before_warm_and_warm_before_room() -> None:
+    hosts = [offer("roomy", 8), offer("warm", 4, has={ROOT: Heat.WARM}), offer("hot", 2, has={ROOT: Heat.HOT})]
+    assert choose([demand(2)] * 4, hosts) == ["hot", "warm", "warm", "roomy"]
+
+
+def test_boots_are_spread_by_the_share_that_stays_free() -> None:
+    assert sorted(choose([demand(1, pin="")] * 4, [offer("large", 8), offer("small", 4, 4)])) == ["large"] * 3 + ["small"]
+
+
+def test_a_host_that_is_known_to_have_the_guest_image_is_taken_and_waited_for() -> None:
+    hosts = [offer("without", 8), offer("with", 1, has={IMAGE: Heat.IMAGE})]
+    assert choose([demand(1), demand(1)], hosts) == ["with", ""]
+
+
+def test_of_two_that_have_waited_for_long_the_first_keeps_one_host_and_the_second_none() -> None:
+    hosts = [offer("one", 3), offer("two", 2)]
+    assert choose([demand(8, waited_long=True), demand(7, waited_long=True), demand(2), demand(1)], hosts) == ["", "", "two", ""]
+
+
+def test_what_needs_no_room_is_done_where_too_much_is_promised() -> None:
+    assert choose([demand(0)], [offer("one", -4)]) == ["one"]
+
+
+@given(
+    st.lists(st.tuples(st.integers(0, 9), st.booleans(), st.sampled_from(["pin", "other"])), max_size=12),
+    st.lists(st.tuples(st.integers(-2, 9), st.booleans()), max_size=4),
+)
+def test_whatever_is_asked_nobody_is_promised_more_than_there_is(asked: list[tuple[int, bool, str]], free: list[tuple[int, bool]]) -> None:
+    hosts = [offer(f"h-{number}", room, 9, draining=draining) for number, (room, draining) in enumerate(free)]
+    demands = [demand(memory, waited_long=long, pin=pin) for memory, long, pin in asked]
+    chosen = choose(demands, hosts)
+    assert len(chosen) == len(demands)
+    for host, (room, draining) in zip(hosts, free, strict=True):
+        mine = [one for one, name in zip(demands, chosen, strict=True) if name == host.host_id]
+        taken = sum(one.memory_bytes for one in mine)
+        assert taken <= max(room, 0)
+        assert host.free_bytes == room - taken
+        assert not (draining and mine)
+        assert all(one.pin == "pin" for one in mine)
+    for number, (one, name) in enumerate(zip(demands, chosen, strict=True)):
+        if not name and one.pin == "pin" and not any(before.waited_long for before in demands[:number]):
+            assert all(host.draining or host.free_bytes < one.memory_bytes for host in hosts), "what waits fits nowhere"
+
+
+@pytest.mark.parametrize("host", ["one", "two"])
+def test_what_is_bound_to_a_host_goes_nowhere_else(host: str) -> None:
+    assert choose([demand(4, host_id=host)] * 3, [offer("one", 8), offer("two", 8)]) == [host, host, ""]
