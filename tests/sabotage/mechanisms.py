@@ -184,6 +184,31 @@ def records_are_not_understood() -> list[Swap]:
     return [(driver, "read_record", lambda *_: None)]
 
 
+def attempts_end_with_the_connection() -> list[Swap]:
+    """An operation that meets a closed connection to the database fails."""
+    from sessions_app.services import lease
+
+    return [(lease, "let_go", lambda *_: False)]
+
+
+def the_store_is_asked_once() -> list[Swap]:
+    """A request to the S3 server that fails is not made again."""
+    from checkpoints_app.services import storage
+
+    sound = storage.backend
+
+    def asked_once() -> Any:
+        from dataclasses import replace
+
+        from checkpoints_app.store.backends.s3 import Patience, S3Backend
+
+        found = sound()
+        assert isinstance(found, S3Backend)
+        return S3Backend(replace(found.bucket, patience=Patience(attempts=1)), found.terms)
+
+    return [(storage, "backend", asked_once)]
+
+
 MECHANISMS: Mapping[str, Callable[[], list[Swap]]] = {
     "resume_boots_afresh": resume_boots_afresh,
     "resumes_the_first_checkpoint": resumes_the_first_checkpoint,
@@ -199,4 +224,6 @@ MECHANISMS: Mapping[str, Callable[[], list[Swap]]] = {
     "older_epochs_may_call": older_epochs_may_call,
     "moves_end_with_the_save": moves_end_with_the_save,
     "records_are_not_understood": records_are_not_understood,
+    "attempts_end_with_the_connection": attempts_end_with_the_connection,
+    "the_store_is_asked_once": the_store_is_asked_once,
 }

@@ -29,6 +29,17 @@ def machines_of(root: Path, host_id: str) -> list[int]:
     return [pid for pid in _all() if _works_in(pid, root / "host" / host_id / "machines")]
 
 
+def descendants(pid: int) -> list[int]:
+    """The process, and all that it and those have started."""
+    children: dict[int, list[int]] = {}
+    for one in _all():
+        children.setdefault(_parent(one), []).append(one)
+    found = [pid]
+    for one in found:
+        found += children.get(one, [])
+    return found
+
+
 def words(pid: int) -> list[str]:
     """Its command line; empty for a process that is gone."""
     try:
@@ -80,6 +91,14 @@ def send(pids: Sequence[int], number: signal.Signals) -> None:
             os.kill(pid, number)
         except ProcessLookupError:
             continue
+
+
+def _parent(pid: int) -> int:
+    """0 for one that is gone."""
+    try:
+        return int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
+    except OSError:
+        return 0
 
 
 def _all() -> Iterator[int]:
