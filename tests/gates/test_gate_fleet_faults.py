@@ -13,12 +13,12 @@ from typing import Any
 import pytest
 
 from tests.gates.fleet import processes
-from tests.gates.fleet.asking import asking, insist
 from tests.gates.fleet.room import FleetRoom, fleet
 from tests.gates.gateway import agents
 from tests.gates.gateway.agents import Agent
 from tests.gates.room import Subject
 from tests.support import s3_faults
+from tests.support.asking import asking, insist
 from tests.support.s3_proxy import FaultProxy, fault_proxy
 from tests.support.seaweed import BUCKET, S3Server, seaweed
 from tests.support.waiting import until, until_gone
@@ -82,8 +82,8 @@ def at_once(act: Callable[[FleetRoom, Store], object], name: str) -> Fault:
 def lasting(begin: Callable[[FleetRoom, Store], object], end: Callable[[FleetRoom, Store], object], name: str) -> Fault:
     @contextmanager
     def fault(room: FleetRoom, store: Store) -> Iterator[None]:
-        begin(room, store)
         try:
+            begin(room, store)
             time.sleep(AWAY_SECONDS)  # the length of the outage is the fault itself
             yield
         finally:

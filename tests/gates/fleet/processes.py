@@ -51,7 +51,7 @@ def words(pid: int) -> list[str]:
 def stands(pid: int) -> bool:
     """Whether it is stopped, or gone."""
     try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] in ("T", "t")
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] in ("T", "t", "Z", "X")
     except OSError:
         return True
 

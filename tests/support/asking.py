@@ -1,4 +1,4 @@
-"""Clients of a fleet in which something fails: each asks as its kind does, again and again, and every answer is noted."""
+"""Clients of a service in which something fails: each asks as its kind does, again and again, and every answer is noted."""
 
 import http.client
 import threading
