@@ -24,12 +24,13 @@ def insist(client: Client, method: str, path: str, body: dict[str, Any], seconds
     The operation's row. Raises Refused for any other refusal, TimeoutError if it has no end in that time.
     """
     key, deadline = "ksop_" + uuid.uuid4().hex, time.monotonic() + seconds
-    accepted = ""
+    accepted = False
     while time.monotonic() < deadline:
         try:
             if not accepted:
-                accepted = str(client.call(method, path, body, key=key)[1]["operation_id"])
-            row: dict[str, Any] = client.get(f"/api/operations/{accepted}")
+                client.call(method, path, body, key=key)
+                accepted = True
+            row: dict[str, Any] = client.get(f"/api/operations/{key}")
             if row["state"] in FINAL:
                 return row
         except Refused as refusal:
