@@ -51,6 +51,11 @@ def test_queues_have_the_names_that_workers_of_the_release_before_listen_on() ->
     assert named == ("host.h-1", "io.h-1", "pin.0123456789abcdef", "control")
 
 
+def test_what_waits_for_a_host_is_rung_by_no_sweep_of_the_release_before() -> None:
+    """That one rings in the queues of hosts and pins and in `control`: a boot rung there would meet a worker without machines."""
+    assert not dispatch.WAITING_QUEUE.startswith(("host.", "io.", "pin.", dispatch.CONTROL_QUEUE))
+
+
 @pytest.fixture
 def columns(db: None) -> dict[str, dict[str, bool]]:
     """By table, each column and whether a row may be inserted without a word of it."""
