@@ -1,6 +1,6 @@
 """A host that comes back from the dead: its sessions have gone on elsewhere, and what it was at publishes nothing and keeps no machine."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from datetime import timedelta
 
 import pytest
@@ -14,6 +14,7 @@ from tests.integration.operations.world import (
     HOST,
     World,
     done,
+    end_every_machine,
     guest,
     leftovers,
     live_machines,
@@ -31,7 +32,7 @@ OTHER = "h-two"
 
 
 @pytest.fixture
-def at_host(world: World, settings: Settings) -> Callable[[str], None]:
+def at_host(world: World, settings: Settings) -> Iterator[Callable[[str], None]]:
     """From now on this process is a worker of that host."""
 
     def be(name: str) -> None:
@@ -43,7 +44,10 @@ def at_host(world: World, settings: Settings) -> Callable[[str], None]:
     register_images()
     be(HOST)
     FleetWatch.objects.create(id=1, since=Now() - timedelta(hours=1), looked_at=Now())
-    return be
+    yield be
+    be(OTHER)
+    end_every_machine()
+    be(HOST)
 
 
 def go_on_elsewhere(session: Session, be: Callable[[str], None]) -> None:
