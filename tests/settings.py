@@ -13,4 +13,3 @@ STORAGES["staticfiles"] = {"BACKEND": "django.contrib.staticfiles.storage.Static
 MIDDLEWARE = [name for name in MIDDLEWARE if "whitenoise" not in name]  # it serves collected files, of which tests have none
 PASSWORD_HASHERS = ["django.contrib.auth.hashers.MD5PasswordHasher"]  # quick, for throw-away users
 KEEPSTATE_RATE_TOKEN = KEEPSTATE_RATE_ACCOUNT = KEEPSTATE_RATE_ADDRESS = 0  # most tests have no Redis; those of the rates set their own
-KEEPSTATE_HOST_SILENT_SECONDS = KEEPSTATE_HOST_LOST_SECONDS = 600  # a host that is a row has no heart

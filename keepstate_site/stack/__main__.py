@@ -9,10 +9,10 @@ from keepstate_site.stack import commands, host, up
 from keepstate_site.stack.errors import StackError
 from keepstate_site.stack.paths import PROJECT, default_root
 
-#: Without arguments the whole suite runs on four processes: on two cores, for many tests wait for a machine. The tests of a file stay
-#: together, and so do gates that share a stack, which come first (tests/conftest.py): ordered by their number they would come last, and
-#: one process would wait.
-WHOLE_SUITE = ["-n", "4", "--dist", "loadfile", "--no-loadscope-reorder", "-m", "not long"]
+#: Without arguments the whole suite runs on five processes: on two cores, for many tests wait for a machine, and one for faults. The tests
+#: of a file stay together, and so do files that share a stack, which come first (tests/conftest.py): ordered by their number they would
+#: come last, and one process would wait.
+WHOLE_SUITE = ["-n", "5", "--dist", "loadfile", "--no-loadscope-reorder", "-m", "not long"]
 
 
 def main(argv: list[str]) -> int:

@@ -18,7 +18,7 @@ from workers.crash import RESUME_STEPS, SAVE_STEPS
 pytestmark = [pytest.mark.vm, pytest.mark.timeout(120)]
 
 
-EVERY = int(os.environ.get("KEEPSTATE_EVERY_STEP", "4"))
+EVERY = int(os.environ.get("KEEPSTATE_EVERY_STEP", "6"))
 
 
 @pytest.fixture(scope="module")

@@ -25,7 +25,7 @@ from tests.support.shelf_places import BucketPlace, DirectoryPlace, StorePlace
 
 __all__ = ["shelf", "store"]
 
-HISTORIES = int(os.environ.get("KEEPSTATE_HISTORIES", "12"))
+HISTORIES = int(os.environ.get("KEEPSTATE_HISTORIES", "8"))
 S3_HISTORIES = max(2, HISTORIES // 5)
 MOST_UNTIL_NOTICED = 100  # of a sabotage, which one history in five or so shows
 STEPS = 14

@@ -4,7 +4,7 @@ import shutil
 
 import pytest
 from django.conf import settings
-from django.db import OperationalError
+from django.db import DatabaseError
 
 from sessions_app.services import lease as leases
 from tests.integration.operations.world import (
@@ -73,7 +73,7 @@ def test_an_image_that_has_lost_a_file_fails_the_session_and_says_which_image(wo
 
 def test_a_boot_whose_commit_fails_leaves_no_machine_and_no_session_that_waits(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     def broken(*_: object) -> None:
-        raise OperationalError("the server closed the connection unexpectedly")
+        raise DatabaseError("a rule of the database refused the commit")
 
     monkeypatch.setattr(leases, "succeed", broken)
     operation = done(world.ask_boot())

@@ -5,7 +5,7 @@ import os
 from pathlib import Path
 
 import pytest
-from django.db import OperationalError
+from django.db import DatabaseError
 from pytest_django.fixtures import Settings
 
 from checkpoints_app.models import Checkpoint
@@ -217,7 +217,7 @@ def test_a_commit_that_fails_after_the_machine_was_started_ends_it(
     world: World, session: Session, parked: Checkpoint, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def broken(*_: object) -> None:
-        raise OperationalError("the server closed the connection unexpectedly")
+        raise DatabaseError("a rule of the database refused the commit")
 
     with monkeypatch.context() as patch:
         patch.setattr(leases, "succeed", broken)

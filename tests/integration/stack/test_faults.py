@@ -4,14 +4,12 @@ import os
 import signal
 import threading
 import urllib.request
-from collections.abc import Iterator
 from http.client import HTTPException
-from pathlib import Path
 
 import pytest
 
 from keepstate_site.client import Client, Refused
-from keepstate_site.stack import RunningStack, running
+from keepstate_site.stack import RunningStack
 from tests.integration.stack import stacks
 from tests.support.asking import asking, insist
 from tests.support.waiting import until
@@ -21,9 +19,8 @@ SECONDS = 60.0
 
 
 @pytest.fixture(scope="module")
-def stack(root: Path) -> Iterator[RunningStack]:
-    with running(root, env={"KEEPSTATE_MACHINE_DRIVER": "fake"}) as started:
-        yield started
+def stack(fake_stack: RunningStack) -> RunningStack:
+    return fake_stack
 
 
 @pytest.fixture(scope="module")

@@ -6,8 +6,6 @@ import re
 import signal
 import urllib.error
 import urllib.request
-from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 from celery import Celery
@@ -16,16 +14,15 @@ from keepstate_site.settings.queue import broker_url
 from keepstate_site.stack import RunningStack, credentials, running, services
 from keepstate_site.stack.paths import Paths
 from tests.integration.stack import stacks
+from tests.integration.stack.conftest import FAKE
 from tests.support.waiting import until, until_gone
 
 pytestmark = pytest.mark.timeout(240)
-FAKE = {"KEEPSTATE_MACHINE_DRIVER": "fake", "KEEPSTATE_DEAF_SECONDS": "10"}
 
 
 @pytest.fixture(scope="module")
-def stack(root: Path) -> Iterator[RunningStack]:
-    with running(root, env=FAKE) as started:
-        yield started
+def stack(fake_stack: RunningStack) -> RunningStack:
+    return fake_stack
 
 
 def get(url: str, **headers: str) -> tuple[int, dict[str, str], str]:
@@ -97,7 +94,7 @@ def test_a_worker_that_hears_nothing_any_more_ends_itself_and_comes_back(stack: 
         told = broker.control.cancel_consumer(f"io.{host}", destination=[f"io@{host}"], reply=True, timeout=20)
     assert "no longer consuming" in str(told)
     until(lambda: worker(stack, "io") not in (None, before), 60, "another worker runs")
-    assert "hears nothing" in (Paths(stack.root).logs / "worker-io.log").read_text()
+    assert "hears nothing" in next(Paths(stack.root).logs.glob("worker-io@*.log")).read_text()
 
 
 def test_a_killed_stack_leaves_no_process_and_starts_again_with_its_login(stack: RunningStack) -> None:
