@@ -192,7 +192,7 @@ def stack_environment(root: Path, switch: Path | None) -> dict[str, str]:
         "KEEPSTATE_IMAGES": str(IMAGES),
         "KEEPSTATE_STATIC": str(STATIC),
         "KEEPSTATE_LEASE_SECONDS": "3",
-        "KEEPSTATE_SWEEP_SECONDS": "2",  # five tasks each, which at every second keep an eighth of a processor busy
+        "KEEPSTATE_SWEEP_SECONDS": "3",  # six tasks each, which at every second keep an eighth of a processor busy
         "KEEPSTATE_RATE_TOKEN": "1000000",  # one token asks for everything here, as fast as it can
         "KEEPSTATE_RATE_ACCOUNT": "1000000",
         "KEEPSTATE_CRASH_FILE": str(root / "crash"),

@@ -72,6 +72,7 @@ def _report(subject: Subject) -> tuple[int, str]:
     return (int(words[0]), words[1]) if len(words) == 3 else (0, "")
 
 
+@pytest.mark.long
 def test_gate_1_fails_when_a_resume_boots_afresh(sabotaged_room: Room) -> None:
     with sabotaged_room.without("resume_boots_afresh"):
         subject = sabotaged_room.start()

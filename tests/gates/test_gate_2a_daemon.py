@@ -43,6 +43,7 @@ def subject(gate_room: Room) -> Iterator[Subject]:
     started.delete()
 
 
+@pytest.mark.long
 @pytest.mark.gate(
     "2a", f"A session is carried across kill -9 of its hypervisor {CYCLES} times running, the worker killed every fourth time"
 )

@@ -14,7 +14,7 @@ from keepstate_site.demo.agent import LOG, PROGRAM, REPORT_EVERY, Simulation
 from tests.gates.room import Room, Subject
 from tests.support.waiting import until
 
-pytestmark = [pytest.mark.vm, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.vm, pytest.mark.long, pytest.mark.timeout(600)]
 CYCLES = int(os.environ.get("KEEPSTATE_CYCLES", "1"))
 LOAD, BROKEN = "/root/load", "/root/load.broken"
 FULL_PERCENT = 95

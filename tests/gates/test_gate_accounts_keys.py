@@ -15,11 +15,12 @@ from tests.gates.accounts.scene import ids_of
 from tests.integration.api.routes import BODIES, PUBLIC, Route, label, routes
 from tests.integration.api.test_idempotency import REPLAYED
 from tests.support.api import caller, new_key
-from tests.support.fixtures import doorbells, owner
+from tests.support.fixtures import doorbells, heard_of, owner
 from tests.support.fleet import Tenant, tenant
 from tests.support.threads import at_once
 
-__all__ = ["doorbells", "owner"]
+__all__ = ["doorbells", "heard_of", "owner"]
+pytestmark = pytest.mark.usefixtures("heard_of")
 AT_ONCE = 4
 #: A POST that has no effect which could be had twice: it reads, or what it ends is the token that asks.
 NO_EFFECT = frozenset({"preflight", "token-revoke"})

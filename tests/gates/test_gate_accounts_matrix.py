@@ -15,10 +15,11 @@ from tests.gates.accounts.rows import digests, undone
 from tests.gates.accounts.scene import MARK, Scene, build
 from tests.integration.api.routes import PUBLIC, Route, label, routes
 from tests.support.api import Caller, close_streams, error_of
-from tests.support.fixtures import doorbells, owner
+from tests.support.fixtures import doorbells, heard_of, owner
 from tests.support.fleet import Tenant
 
-__all__ = ["doorbells", "owner"]
+__all__ = ["doorbells", "heard_of", "owner"]
+pytestmark = pytest.mark.usefixtures("heard_of")
 ROUTES = list(routes())
 CLOSED = [route for route in ROUTES if route.name not in PUBLIC]
 #: A mutation's method and no mutation: what a reader may do with a POST.
@@ -47,10 +48,9 @@ def faults(scene: Scene, who: str, requests: Iterator[Request], judge: Judge) ->
             wrong = judge(request, answer)
             if wrong is None and who != "owner" and not answer.streaming and MARK.encode() in answer.content:
                 wrong = "shows what is the victim's" if who == "stranger" else None
-            if wrong is None and answer.status_code >= 400 and digests(victims) != before:
-                wrong = "was refused and changed the victim's rows"
-            if wrong is None and who == "stranger" and digests(victims) != before:
-                wrong = "changed the victim's rows"
+            refused = answer.status_code >= 400
+            if wrong is None and (refused or who == "stranger") and digests(victims) != before:
+                wrong = "was refused and changed the victim's rows" if refused else "changed the victim's rows"
         close_streams()
         if wrong:
             found.append(f"{who}: {label(request.route)} {answer.status_code} {wrong}")

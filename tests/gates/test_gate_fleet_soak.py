@@ -25,9 +25,13 @@ KINDS = (
 )
 
 
+#: Its sweeps are as far apart as the bounds allow: at one a second, the turns of all its hosts would keep half a processor busy.
+CALM = {"KEEPSTATE_SWEEP_SECONDS": "4", "KEEPSTATE_HOST_SILENT_SECONDS": "6", "KEEPSTATE_HOST_LOST_SECONDS": "8"}
+
+
 def soaked(root: Path, wanted: Wanted, switch: Path | None = None, mechanism: str = "") -> Soak:
     """The journal stays beside the stack's directory, for whoever reads a failure."""
-    with fleet(root / "stack", HOSTS, switch, s3=True) as opened:
+    with fleet(root / "stack", HOSTS, switch, CALM, s3=True) as opened:
         if switch is not None:
             switch.write_text(mechanism)
         soak = Soak(opened, wanted, root / "journal.jsonl")

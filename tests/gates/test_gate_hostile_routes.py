@@ -15,10 +15,11 @@ from sessions_app.api import body
 from sessions_app.api.envelope import Shape
 from tests.integration.api.routes import Route, label, routes
 from tests.support.api import Caller, close_streams, error_of
-from tests.support.fixtures import api, doorbells, owner
+from tests.support.fixtures import api, doorbells, heard_of, owner
 from tests.support.fleet import Tenant, session_row
 
-__all__ = ["api", "doorbells", "owner"]
+__all__ = ["api", "doorbells", "heard_of", "owner"]
+pytestmark = pytest.mark.usefixtures("heard_of")
 
 ROUTES = list(routes())
 SESSION_ROUTES = [route for route in ROUTES if "<str:session_id>" in route.pattern]

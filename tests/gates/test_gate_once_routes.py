@@ -9,11 +9,12 @@ from sessions_app.models import Operation, Session
 from sessions_app.services import operation as operations
 from tests.integration.api.routes import PUBLIC, Route, label, routes
 from tests.support.api import Caller, caller, new_key
-from tests.support.fixtures import api, doorbells, owner
+from tests.support.fixtures import api, doorbells, heard_of, owner
 from tests.support.fleet import Tenant, session_row
 from tests.support.threads import at_once
 
-__all__ = ["api", "doorbells", "owner"]
+__all__ = ["api", "doorbells", "heard_of", "owner"]
+pytestmark = pytest.mark.usefixtures("heard_of")
 
 #: A token that was revoked cannot ask again; who signs in has no account yet, so no key of its own.
 KEYED = [route for route in routes() if route.method in ("POST", "DELETE", "PATCH") and route.name not in {*PUBLIC, "token-revoke"}]

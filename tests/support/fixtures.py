@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 
 import pytest
+from pytest_django.fixtures import Settings
 
 from sessions_app.services import dispatch
 from tests.support import fleet
@@ -25,6 +26,12 @@ def owner(db: None, doorbells: list[tuple[str, ...]]) -> Iterator[Tenant]:
     fleet.host_with_image()
     yield fleet.tenant("owner")
     close_streams()
+
+
+@pytest.fixture
+def heard_of(settings: Settings) -> None:
+    """For a test that takes longer than a host may be silent: those of tests are rows, and have no heart."""
+    settings.KEEPSTATE_HOST_SILENT_SECONDS = 3600
 
 
 @pytest.fixture

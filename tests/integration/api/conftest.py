@@ -1,3 +1,3 @@
-from tests.support.fixtures import api, doorbells, owner, stranger
+from tests.support.fixtures import api, doorbells, heard_of, owner, stranger
 
-__all__ = ["api", "doorbells", "owner", "stranger"]
+__all__ = ["api", "doorbells", "heard_of", "owner", "stranger"]

@@ -129,6 +129,7 @@ def test_rows_are_neither_added_nor_changed_nor_deleted(rows: Tenant, admin_clie
         assert admin_client.post(reverse(f"{base}_delete", args=[key]), {"post": "yes"}).status_code == 403, model
 
 
+@pytest.mark.usefixtures("heard_of")
 def test_a_list_costs_the_same_queries_for_few_rows_and_for_many_and_counts_no_more_than_it_pages_through(
     rows: Tenant, admin_client: Client
 ) -> None:

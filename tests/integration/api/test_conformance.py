@@ -84,6 +84,7 @@ def _faults(operation: Any, owner: Tenant) -> str:
     return ""
 
 
+@pytest.mark.usefixtures("heard_of")
 @pytest.mark.filterwarnings("ignore:StreamingHttpResponse must consume asynchronous iterators")
 def test_every_answer_is_as_described(described: Any, owner: Tenant) -> None:
     operations = [found.ok() for found in described.get_all_operations()]
