@@ -29,7 +29,6 @@ let_tests_empty_tables()
 _FIRST_HALF = ("test_gate_1_memory", "test_gate_2a_load", "test_gate_4_unattended", "test_gate_5_forks", "test_gate_6_rate")
 _USE_A_STACK = [path.stem for path in (Path(__file__).parent / "gates").glob("test_gate_*.py") if "_room: Room" in path.read_text()]
 _STACK_OF = {file: "gates a" if file in _FIRST_HALF else "gates b" for file in _USE_A_STACK}
-_STACK_OF |= dict.fromkeys(("test_faults", "test_whole_stack"), "a stack with the fake hypervisor")
 
 
 @pytest.hookimpl(trylast=True)

@@ -15,7 +15,7 @@ from tests.gates.room import Room, Subject
 from tests.support.waiting import until
 from workers.crash import RESUME_STEPS, SAVE_STEPS
 
-pytestmark = [pytest.mark.vm, pytest.mark.timeout(120)]
+pytestmark = [pytest.mark.vm, pytest.mark.long, pytest.mark.timeout(120)]
 
 
 EVERY = int(os.environ.get("KEEPSTATE_EVERY_STEP", "6"))

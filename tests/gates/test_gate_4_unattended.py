@@ -10,7 +10,7 @@ import pytest
 from tests.gates.room import Room, Subject
 from tests.support.waiting import until, until_gone
 
-pytestmark = [pytest.mark.vm, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.vm, pytest.mark.long, pytest.mark.timeout(300)]
 BUGS = 4
 
 #: Four programs with a bug each, and a check that only correct ones pass. Both lie in the guest's files, the plan in its agent's memory.

@@ -8,7 +8,7 @@ import pytest
 from tests.gates.forks import COMMON, MINE, Forked, fork, mapped_images, prove_identity, prove_randomness
 from tests.gates.room import Room
 
-pytestmark = [pytest.mark.vm, pytest.mark.timeout(400)]
+pytestmark = [pytest.mark.vm, pytest.mark.long, pytest.mark.timeout(400)]
 ATTEMPTS = 3
 CHILDREN = int(os.environ.get("KEEPSTATE_CHILDREN", "2"))
 

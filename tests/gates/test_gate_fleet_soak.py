@@ -45,7 +45,7 @@ def soaked(root: Path, wanted: Wanted, switch: Path | None = None, mechanism: st
 def test_nothing_is_lost_wrong_or_left_over(tmp_path: Path, evidence: dict[str, Any]) -> None:
     (tmp_path / "stack").mkdir()
     wanted = Wanted(
-        seconds=180, sessions=3, clients=2, pause_seconds=4, seed=SEED, fault_every=20, bound_seconds=120, hosts=HOSTS, kinds=KINDS
+        seconds=180, sessions=2, clients=2, pause_seconds=5, seed=SEED, fault_every=20, bound_seconds=120, hosts=HOSTS, kinds=KINDS
     )
     soak = soaked(tmp_path, wanted)
     recovered = sorted(soak.measured.recoveries)

@@ -15,6 +15,7 @@ from tests.gates.erasure.power import Disk
 from tests.gates.test_gate_store_erase import STEPS, Scene
 from tests.support.shelf import Shelf
 from tests.support.shelf_fixtures import shelf, store
+from tests.support.sparse import sparse
 
 __all__ = ["shelf", "store"]
 
@@ -42,7 +43,7 @@ class Power:
 
 
 @pytest.mark.gate("store", "an erasure that a power loss ends keeps what lives and, done again, leaves nothing that is dead")
-@pytest.mark.parametrize(("step", "times"), MOMENTS)
+@pytest.mark.parametrize(("step", "times"), sparse(MOMENTS, 2))
 def test_the_power_is_lost_at_this_moment(shelf: Shelf, tmp_path: Path, evidence: dict[str, object], step: str, times: int) -> None:
     power = Power(shelf, tmp_path)
     assert power.die(step, times) == -9
@@ -50,7 +51,7 @@ def test_the_power_is_lost_at_this_moment(shelf: Shelf, tmp_path: Path, evidence
     evidence |= {"lost at": f"{step} {times}"}
 
 
-@pytest.mark.parametrize("call", CALLS)
+@pytest.mark.parametrize("call", sparse(CALLS, 2))
 def test_the_gate_has_every_call_that_the_erasure_makes(shelf: Shelf, tmp_path: Path, call: str) -> None:
     power = Power(shelf, tmp_path)
     assert power.die(call, CALLS[call] + 1) == 0

@@ -12,6 +12,7 @@ from tests.gates.store.aftermath import Scene, judge, run_victim, set_scene
 from tests.gates.store.test_crash import DEATHS, FINISHED
 from tests.gates.store.victim_s3 import HALF_SENT, HALF_SHOWN
 from tests.support.seaweed import S3Server
+from tests.support.sparse import sparse
 
 pytestmark = pytest.mark.gate
 
@@ -21,7 +22,7 @@ def scene(s3_server: S3Server, tmp_path: Path) -> Scene:
     return set_scene(s3_server.place(f"crash-{secrets.token_hex(8)}"), tmp_path / "journal")
 
 
-@pytest.mark.parametrize(("step", "times"), [*DEATHS, (HALF_SENT, 1), (HALF_SENT, 5)])
+@pytest.mark.parametrize(("step", "times"), sparse([*DEATHS, (HALF_SENT, 1), (HALF_SENT, 5)], 4))
 def test_a_save_to_s3_killed_at_this_step_leaves_the_previous_checkpoint_and_nothing_half_made(step: str, times: int, scene: Scene) -> None:
     assert run_victim(scene, step, times) == -9
     judge(scene, finished=step in FINISHED)
@@ -34,11 +35,14 @@ def test_a_save_to_s3_that_is_not_killed_is_whole(scene: Scene) -> None:
 
 @pytest.mark.parametrize(
     ("sabotage", "step", "finished"),
-    [
-        ("said_before_sent", "manifest_durable", True),
-        ("manifest_before_packs", "manifest_durable", True),
-        ("sent_in_two_objects", HALF_SHOWN, False),
-    ],
+    sparse(
+        [
+            ("said_before_sent", "manifest_durable", True),
+            ("manifest_before_packs", "manifest_durable", True),
+            ("sent_in_two_objects", HALF_SHOWN, False),
+        ],
+        3,
+    ),
 )
 def test_the_gate_notices_a_save_to_s3_that_is_not_what_it_says(sabotage: str, step: str, finished: bool, scene: Scene) -> None:
     assert run_victim(scene, step, sabotage=sabotage) == -9

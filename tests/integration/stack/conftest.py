@@ -5,33 +5,23 @@ from pathlib import Path
 
 import pytest
 
-from keepstate_site.stack import RunningStack, running
 from tests.support.outside_data import remove_below
 
 
 @pytest.fixture(autouse=True, scope="module")
 def own_servers() -> Iterator[None]:
+    """What the surrounding run was given must not reach the stacks that these tests start."""
     with pytest.MonkeyPatch.context() as patch:
-        for name in _NOT_OURS:
+        for name in (
+            "DATABASE_URL",
+            "REDIS_URL",
+            "CHECKPOINT_STORE_URL",
+            "KEEPSTATE_SECRET_KEY",
+            "KEEPSTATE_MASTER_KEY",
+            "DJANGO_SETTINGS_MODULE",
+        ):
             patch.delenv(name, raising=False)
         yield
-
-
-#: Of the surrounding run; they must not reach the stacks that these tests start.
-_NOT_OURS = ("DATABASE_URL", "REDIS_URL", "CHECKPOINT_STORE_URL", "KEEPSTATE_SECRET_KEY", "KEEPSTATE_MASTER_KEY", "DJANGO_SETTINGS_MODULE")
-FAKE = {"KEEPSTATE_MACHINE_DRIVER": "fake", "KEEPSTATE_DEAF_SECONDS": "10"}
-
-
-@pytest.fixture(scope="package")
-def fake_stack() -> Iterator[RunningStack]:
-    """A whole stack with the fake hypervisor for all files of this directory that want one: each start is ten seconds of a processor."""
-    directory = Path(tempfile.mkdtemp(prefix="ks-"))
-    directory.chmod(0o755)
-    try:
-        with running(directory, env=FAKE | dict.fromkeys(_NOT_OURS, "")) as started:
-            yield started
-    finally:
-        remove(directory)
 
 
 @pytest.fixture(scope="module")

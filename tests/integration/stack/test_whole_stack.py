@@ -6,6 +6,8 @@ import re
 import signal
 import urllib.error
 import urllib.request
+from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 from celery import Celery
@@ -14,15 +16,16 @@ from keepstate_site.settings.queue import broker_url
 from keepstate_site.stack import RunningStack, credentials, running, services
 from keepstate_site.stack.paths import Paths
 from tests.integration.stack import stacks
-from tests.integration.stack.conftest import FAKE
 from tests.support.waiting import until, until_gone
 
 pytestmark = pytest.mark.timeout(240)
+FAKE = {"KEEPSTATE_MACHINE_DRIVER": "fake", "KEEPSTATE_DEAF_SECONDS": "10"}
 
 
 @pytest.fixture(scope="module")
-def stack(fake_stack: RunningStack) -> RunningStack:
-    return fake_stack
+def stack(root: Path) -> Iterator[RunningStack]:
+    with running(root, env=FAKE) as started:
+        yield started
 
 
 def get(url: str, **headers: str) -> tuple[int, dict[str, str], str]:
