@@ -20,6 +20,8 @@ from tests.bench.fleet.measured import Measured
 
 IMAGE = "tiny"
 _BUSY_SECONDS = 0.5
+#: A program that has not answered so often in a row is dead or lost; less is a machine that was paused, or had no processor.
+DEAD_AFTER = 3
 
 
 @dataclass
@@ -169,8 +171,11 @@ class Acts:
         if view is None or view["execution_epoch"] != epoch:
             return False  # its machine went while it was asked: whatever it said is nothing to judge
         if said is None:
-            self._note(known, f"its program did not answer: {outcome.response}")
+            known.unanswered += 1
+            if known.unanswered >= DEAD_AFTER:
+                self._note(known, f"its program has not answered {known.unanswered} times: {outcome.response}")
             return False
+        known.unanswered = 0
         wrong = known.heard(said, answered_step=step)
         self._note(known, wrong)
         if not wrong:

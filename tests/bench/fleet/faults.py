@@ -109,7 +109,10 @@ def plan(seed: int, seconds: float, every: float, hosts: Sequence[str], kinds: S
     while at < seconds:
         waiting = waiting or chance.sample(kinds, len(kinds))
         away = {one.host for one in planned if one.host and one.ends > at}
-        kind = next(kind for kind in waiting if not (away and FAULTS[kind].of_host and FAULTS[kind].lasts[1]))
+        kind = next((kind for kind in waiting if not (away and FAULTS[kind].of_host and FAULTS[kind].lasts[1])), None)
+        if kind is None:  # what is left would take a second host away: it waits until the first is back
+            at += every
+            continue
         waiting.remove(kind)
         host = chance.choice([one for one in hosts if one not in away]) if FAULTS[kind].of_host else ""
         planned.append(Planned(len(planned), kind, host, round(at, 1), round(at + chance.uniform(*FAULTS[kind].lasts), 1)))

@@ -25,6 +25,7 @@ class Known:
     tried: str = ""  # the checkpoint that a resume named whose end is not known
     epoch: int = 0
     count: int = 0
+    unanswered: int = 0  # questions in a row that its program did not answer in time, while its machine was there
     begun: bool = False  # its program runs, and a first checkpoint holds it
     deleted: bool = False
     lock: threading.Lock = field(default_factory=threading.Lock)
