@@ -8,7 +8,7 @@ from pytest_django.fixtures import Settings
 
 from checkpoints_app.services import storage
 from sessions_app.models import Session
-from tests.integration.operations.world import HOST, World, end_every_machine, write_image
+from tests.integration.operations.world import HOST, OTHER, World, end_every_machine, write_image
 from tests.support import fleet
 from tests.support.fixtures import doorbells
 from workers import crash
@@ -47,6 +47,24 @@ def world(host: Path, transactional_db: None, doorbells: list[tuple[str, ...]], 
     steps: dict[str, Callable[[], object]] = {}
     monkeypatch.setattr(crash, "reach", lambda step: steps.pop(step, lambda: None)())
     return World(fleet.tenant().account, steps)
+
+
+@pytest.fixture
+def at_host(world: World, settings: Settings) -> Iterator[Callable[[str], None]]:
+    """There is another host, and from now on this process is a worker of the one that is named."""
+
+    def be(name: str) -> None:
+        settings.KEEPSTATE_HOST_ID = name
+        identity.host_id.cache_clear()
+
+    be(OTHER)
+    register()
+    register_images()
+    be(HOST)
+    yield be
+    be(OTHER)
+    end_every_machine()
+    be(HOST)
 
 
 @pytest.fixture

@@ -9,15 +9,13 @@ import pytest
 from django.core.management import CommandError, call_command
 
 from sessions_app.models import ServiceRecord, Session
-from tests.integration.operations.test_move import OTHER, at_host, work_through
-from tests.integration.operations.world import HOST, World
+from tests.integration.operations.test_move import work_through
+from tests.integration.operations.world import HOST, OTHER, World
 from workers.fleet.moves import move_on
 from workers.host.claim import HostRefused
 from workers.host.enrol import NEVER
 from workers.host.register import register
 from workers.models import FormerPin, Host, HostPin
-
-__all__ = ["at_host"]
 
 
 def host(*words: str) -> str:

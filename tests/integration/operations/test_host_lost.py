@@ -1,20 +1,19 @@
 """A host that comes back from the dead: its sessions have gone on elsewhere, and what it was at publishes nothing and keeps no machine."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from datetime import timedelta
 
 import pytest
 from django.db.models import F
 from django.db.models.functions import Now
-from pytest_django.fixtures import Settings
 
 from checkpoints_app.models import Checkpoint
 from sessions_app.models import Operation, Session
 from tests.integration.operations.world import (
     HOST,
+    OTHER,
     World,
     done,
-    end_every_machine,
     guest,
     leftovers,
     live_machines,
@@ -23,31 +22,15 @@ from tests.integration.operations.world import (
 )
 from tests.sabotage import mechanisms
 from workers.fleet.lost import take_from_lost
-from workers.host import identity, turn
-from workers.host.register import register, register_images
+from workers.host import turn
 from workers.models import FleetWatch, Host
 from workers.operations.observe import observe
 
-OTHER = "h-two"
 
-
-@pytest.fixture
-def at_host(world: World, settings: Settings) -> Iterator[Callable[[str], None]]:
-    """From now on this process is a worker of that host."""
-
-    def be(name: str) -> None:
-        settings.KEEPSTATE_HOST_ID = name
-        identity.host_id.cache_clear()
-
-    be(OTHER)
-    register()
-    register_images()
-    be(HOST)
+@pytest.fixture(autouse=True)
+def watched(world: World) -> None:
+    """The fleet's turns have looked for long enough to judge a silence."""
     FleetWatch.objects.create(id=1, since=Now() - timedelta(hours=1), looked_at=Now())
-    yield be
-    be(OTHER)
-    end_every_machine()
-    be(HOST)
 
 
 def go_on_elsewhere(session: Session, be: Callable[[str], None]) -> None:

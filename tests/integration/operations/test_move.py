@@ -9,31 +9,14 @@ from pytest_django.fixtures import Settings
 from sessions_app.errors import Conflict, FleetUnavailable
 from sessions_app.models import Operation, ServiceRecord, Session
 from sessions_app.states import OPERATION_ACTIVE
-from tests.integration.operations.world import HOST, Died, World, done, events, expire, guest, live_machines, machine_of, succeeded
+from tests.integration.operations.world import HOST, OTHER, Died, World, done, events, expire, guest, live_machines, machine_of, succeeded
 from workers.fleet import moves
 from workers.fleet.moves import move_on, staying
-from workers.host import drain, identity
-from workers.host.register import register, register_images
+from workers.host import drain
+from workers.host.register import register
 from workers.models import Host, HostPin
 from workers.operations.settle import settle_host
 from workers.sweep import sweep
-
-OTHER = "h-two"
-
-
-@pytest.fixture
-def at_host(world: World, settings: Settings) -> Callable[[str], None]:
-    """From now on this process is a worker of that host."""
-
-    def be(name: str) -> None:
-        settings.KEEPSTATE_HOST_ID = name
-        identity.host_id.cache_clear()
-
-    be(OTHER)
-    register()
-    register_images()
-    be(HOST)
-    return be
 
 
 def draining() -> Host:

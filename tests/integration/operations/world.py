@@ -35,6 +35,7 @@ from workers.operations.run import run
 
 IMAGE = "tiny"
 HOST = "h-one"
+OTHER = "h-two"  # another host on this machine, of tests that ask for `at_host`
 
 
 class Died(BaseException):
