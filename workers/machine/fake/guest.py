@@ -20,6 +20,7 @@ from typing import IO
 
 HEAP_BYTES = 1024 * 1024  # the part of memory that this guest uses
 TICKS = struct.Struct("<Q")  # at the start of the heap: how often it has run
+IDENTITY = slice(TICKS.size, TICKS.size + 16)  # random, from its first tick on: as with real machines, no page of two boots is the same
 OUTPUT_AT = 4096  # what commands printed lies from here on
 TICK_SECONDS = 0.005
 FILES_LIMIT = 16 * 1024 * 1024
@@ -106,6 +107,8 @@ class Guest:
             self._running.wait()
             with self._lock:
                 if self.running:
+                    if not self.ticks():
+                        self._memory[IDENTITY] = os.urandom(16)
                     TICKS.pack_into(self._memory, 0, self.ticks() + 1)
             time.sleep(TICK_SECONDS)
 
