@@ -152,6 +152,7 @@ def prove(room: FleetRoom, store: Store, subjects: tuple[Subject, Subject], faul
     assert all(len(each) == 1 for each in pids), "there are machines to judge"
     with asking(acts_of(room, subjects)) as askers:
         until(lambda: all(one.count_since(0.0) for one in askers.values()), WELL_SECONDS, "each has had an answer before")
+        until(lambda: saved.state() == "checkpointing", WELL_SECONDS, "a save is under way when the fault comes")
         began = time.monotonic()
         with fault(room, store):
             path = f"/api/sessions/{saved.id}/checkpoint"
@@ -255,7 +256,7 @@ def test_all_workers_of_a_host_are_gone(room: FleetRoom, evidence: dict[str, Any
 
 
 def cut_again_and_again(room: FleetRoom, store: Store, subjects: tuple[Subject, Subject]) -> None:
-    """A save is cut in its middle at one of these, whatever it is about when."""
+    """Each comes while a save is under way; one of them at the latest is met before its last commit."""
     for _ in range(5):
         judged(prove(room, store, subjects, DATABASE[0]))
 

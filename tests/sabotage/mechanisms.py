@@ -185,10 +185,11 @@ def records_are_not_understood() -> list[Swap]:
 
 
 def attempts_end_with_the_connection() -> list[Swap]:
-    """An operation that meets a closed connection to the database fails."""
+    """An operation that meets a closed connection to the database fails: it opens no new one before a commit, and is not attempted again."""
     from sessions_app.services import lease
+    from workers.operations import work
 
-    return [(lease, "let_go", lambda *_: False)]
+    return [(lease, "let_go", lambda *_: False), (work, "drop_broken_connection", lambda: None)]
 
 
 def the_store_is_asked_once() -> list[Swap]:
