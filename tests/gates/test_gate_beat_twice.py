@@ -1,10 +1,12 @@
 """Gate beat: none, one that comes back, and two at once: what is due is done, and done once."""
 
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
 
+from sessions_app.services.silence import SILENT_SECONDS
 from tests.gates.fleet.room import FleetRoom, fleet
 from tests.gates.room import Subject
 from tests.support.receiver import Receiver, receiver
@@ -30,43 +32,51 @@ def hook(room: FleetRoom) -> Iterator[Receiver]:
         room.client.call("DELETE", f"/api/v2/webhooks/{made['id']}")
 
 
-def turns(room: FleetRoom, name: str, count: int) -> list[Any]:
-    """So many turns of that name come to their end: when each did."""
+def turns(room: FleetRoom, name: str, count: int, *, or_once: Callable[[], bool] = lambda: False) -> int:
+    """So many turns of that name come to their end, or the other thing is so. How many did."""
     ends: list[Any] = []
 
     def another() -> bool:
         ((ended,),) = room.postgres.rows("SELECT finished_at FROM checkpoints_app_sweep WHERE name = %s", name)
         if ended not in ends:
             ends.append(ended)
-        return len(ends) > count
+        return len(ends) > count or or_once()
 
     until(another, SECONDS, f"{count} turns of {name} come to their end")
-    return ends[1:]
+    return len(ends) - 1
 
 
 def messages(hook: Receiver) -> list[str]:
     return [headers["webhook-id"] for headers, _ in list(hook.got)]
 
 
+def attempts(room: FleetRoom) -> int:
+    """How often a turn has taken up a message, written before it is sent: an answer that comes too late is an attempt of its own."""
+    count: Any
+    ((count,),) = room.postgres.rows("SELECT coalesce(sum(attempt), 0) FROM sessions_app_webhookdelivery")
+    return int(count)
+
+
 def prove_two(room: FleetRoom, hook: Receiver) -> dict[str, Any]:
     """Its endpoint answers only after many turns have met the messages that wait for it."""
     subject = room.start()
-    hook.got.clear()
     hook.open.clear()
     with room.second_beat():
         operation = subject.ask("checkpoint", {"Stop": True})
         until(lambda: room.operation(operation)["state"] == "succeeded", SECONDS, "the save ends")
         until(lambda: messages(hook), SECONDS, "a message is sent")
-        seen = turns(room, "sweep", TURNS)
+        seen = turns(room, "sweep", TURNS, or_once=lambda: len(messages(hook)) > attempts(room))
+        assert len(messages(hook)) <= attempts(room), "each attempt was sent once"
         hook.open.set()
         until(lambda: _told(hook, b"session.parked"), SECONDS, "the parking is told")
         turns(room, "webhooks", 2)
-    sent = messages(hook)
-    row = room.operation(operation)
-    found = {"turns": len(seen), "sent": len(sent), "messages": len(set(sent)), "checkpoints": len(subject.checkpoints())}
+        until(lambda: len(messages(hook)) >= attempts(room), SECONDS, "what was taken up has been sent")
+    row, sent = room.operation(operation), messages(hook)
+    found = {"turns": seen, "sent": len(sent), "messages": len(set(sent)), "attempts": attempts(room)}
+    found |= {"checkpoints": len(subject.checkpoints())}
     subject.delete()
     assert (row["state"], found["checkpoints"]) == ("succeeded", 1)
-    assert found["sent"] == found["messages"] > 0, "each message was sent once"
+    assert found["sent"] == found["attempts"] > 0, "each attempt was sent once"
     return found
 
 
@@ -103,9 +113,10 @@ def test_a_beat_that_is_gone_is_missed_by_nobody_but_the_lost(room: FleetRoom, e
 
 
 def _asked_and_lost(room: FleetRoom, subject: Subject) -> str:
-    """Accepted while the broker is away, so that no doorbell of it is ever heard."""
+    """Accepted while the broker is away, so that no doorbell of it is ever heard. On return others are rung for again."""
     room.redis.kill()
     try:
         return subject.ask("checkpoint", {"Stop": False})
     finally:
         room.redis.start()
+        time.sleep(SILENT_SECONDS + 1)  # for so long the web process, which has met the fault, rings nobody: that belongs to the fault

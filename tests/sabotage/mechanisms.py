@@ -185,7 +185,7 @@ def records_are_not_understood() -> list[Swap]:
 
 
 def attempts_end_with_the_connection() -> list[Swap]:
-    """An operation that meets a closed connection to the database fails: it opens no new one before a commit, and is not attempted again."""
+    """An operation that meets a closed connection to the database fails: it opens no other before a commit, and is not attempted again."""
     from sessions_app.services import lease
     from workers.operations import work
 
