@@ -34,7 +34,7 @@ def main(argv: list[str]) -> int:
             return report.main(rest)
     except StackError as error:
         sys.stderr.write(f"keepstate: {error}\n")
-        return 1
+        return error.code
     sys.stderr.write("usage: python -m keepstate_site.stack up|host|manage|run|test|doctor ...\n")
     return 2
 

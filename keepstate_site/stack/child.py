@@ -33,6 +33,7 @@ class Spec:
     stop_signal: signal.Signals = signal.SIGTERM
     stop_seconds: float = 15
     death_signal: signal.Signals = signal.SIGKILL  # what the kernel sends if the supervisor dies
+    final_codes: frozenset[int] = frozenset()  # it has ended with one of these: starting it again helps nothing
     inherits: tuple[socket.socket, ...] = ()  # kept open here: a process that starts again finds them under the same numbers
 
 
@@ -44,6 +45,7 @@ class Child:
     started: float = 0.0
     restart_at: float | None = None
     delay: float = 0.0
+    over: bool = False  # it has ended for good
 
     def start(self) -> None:
         """Must be called from the main thread: the kernel's death signal follows the thread that started the process."""

@@ -15,7 +15,7 @@ from pathlib import Path
 from keepstate_site.stack import hosts, keys, lock, processes
 from keepstate_site.stack import services as found
 from keepstate_site.stack.child import Spec
-from keepstate_site.stack.errors import StackError
+from keepstate_site.stack.errors import REFUSED, Refused, StackError
 from keepstate_site.stack.paths import PROJECT, prepare, replace
 from keepstate_site.stack.services import Services, role
 from keepstate_site.stack.supervisor import Supervisor
@@ -38,7 +38,9 @@ def main(argv: list[str], root: Path) -> int:
 
 
 def host(options: argparse.Namespace) -> int:
-    """SIGTERM ends it in order. Its machines run on; the same command takes them up again. Raises StackError; then nothing runs."""
+    """SIGTERM ends it in order. Its machines run on; the same command takes them up again. Raises StackError, then nothing runs: Refused
+    where the id is not this host's to have, or is so no more.
+    """
     host_id, begun = hosts.checked(options.id), time.monotonic()
     services = fleet(options.var)
     with hosts.held(options.var, [host_id]):
@@ -51,10 +53,12 @@ def host(options: argparse.Namespace) -> int:
             if options.ready_file:
                 replace(options.ready_file, json.dumps({"host": host_id, "pid": os.getpid()}))
             say(f"host {host_id} takes work after {time.monotonic() - begun:.1f} s; logs in {services.paths.logs}; Ctrl-C stops")
-            supervisor.run_until(lambda: False)
+            supervisor.run_until(lambda: bool(supervisor.refused))
             say("stopping; the machines run on")
         finally:
             supervisor.stop()
+    if supervisor.refused:
+        raise Refused(f"All that ran for {host_id} but its machines has ended, and is not started again: {supervisor.refused[0]}")
     say("stopped")
     return 0
 
@@ -108,4 +112,5 @@ def join(services: Services, host_id: str) -> None:
     if answer.returncode:
         lines = [line for line in (answer.stdout + answer.stderr).splitlines() if line.strip()][-25:]
         said = "\n".join(f"    {line}" for line in lines)
-        raise StackError(f"{host_id} cannot join the fleet. Nothing was started. What was found:\n{said}")
+        kind = Refused if answer.returncode == REFUSED else StackError
+        raise kind(f"{host_id} cannot join the fleet. Nothing was started. What was found:\n{said}")

@@ -10,6 +10,7 @@ from functools import partial
 from pathlib import Path
 
 from keepstate_site.stack.child import Spec
+from keepstate_site.stack.errors import REFUSED
 from keepstate_site.stack.paths import PROJECT
 from keepstate_site.stack.services import Services, role
 
@@ -90,6 +91,7 @@ def _python(services: Services, kind: str, arguments: list[str], host_id: str, *
         env=env | ({"KEEPSTATE_HOST_ID": host_id} if host_id else {}),
         cwd=PROJECT,
         ready_seconds=READY_SECONDS,
+        final_codes=frozenset({REFUSED}),
         stop_signal=signal.SIGTERM,
         stop_seconds=stop,
     )

@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from keepstate_site.stack.child import Child, Spec
-from keepstate_site.stack.errors import StackError
+from keepstate_site.stack.errors import Refused, StackError
 from keepstate_site.stack.output import Log
 
 TICK_SECONDS = 0.05
@@ -26,6 +26,7 @@ class Supervisor:
         self.logs, self.say, self.echo = logs, say, echo
         self.phases: list[list[Child]] = []
         self.signals = 0
+        self.refused: list[str] = []  # of each process that has ended for good, what it said last
         self.selector = selectors.DefaultSelector()
 
     def catch_signals(self) -> None:
@@ -54,7 +55,8 @@ class Supervisor:
             if not child.alive:
                 code = child.collect()
                 self.pump(0)
-                raise StackError(f"{child.spec.name} ended with code {code} before it was ready.\n{self._tail(child)}")
+                kind = Refused if code in child.spec.final_codes else StackError
+                raise kind(f"{child.spec.name} ended with code {code} before it was ready.\n{self._tail(child)}")
             if time.monotonic() > deadline:
                 raise StackError(f"{child.spec.name} was not ready after {child.spec.ready_seconds:.0f} s.\n{self._tail(child)}")
             if self.signals:
@@ -74,7 +76,7 @@ class Supervisor:
                 output.close()
 
     def run_until(self, done: Callable[[], bool]) -> None:
-        """Keep everything running until a signal comes or `done` is true."""
+        """Keep everything running until a signal comes or `done` is true. What ends for good stays ended, and is in `refused`."""
         while not self.signals and not done():
             self.pump(IDLE_SECONDS)
             for phase in self.phases:
@@ -83,14 +85,22 @@ class Supervisor:
 
     def _revive(self, child: Child) -> None:
         now = time.monotonic()
-        if child.alive:
+        if child.alive or child.over:
             return
-        if child.restart_at is None:
+        if child.restart_at is None and child.collect() in child.spec.final_codes:
+            self._let_end(child)
+        elif child.restart_at is None:
             child.delay = FIRST_DELAY if now - child.started > HEALTHY_SECONDS else min(max(child.delay * 2, FIRST_DELAY), LONGEST_DELAY)
             child.restart_at = now + child.delay
             self.say(f"{child.spec.name} ended with code {child.collect()}; it starts again in {child.delay:.1f} s (log: {child.log.path})")
         elif now >= child.restart_at:
             self._launch(child)
+
+    def _let_end(self, child: Child) -> None:
+        child.over = True
+        self.pump(0)  # its last words
+        self.refused.append(f"{child.spec.name} was refused: {_last_words(child)}")
+        self.say(f"{self.refused[-1]} It is not started again (log: {child.log.path})")
 
     def stop(self) -> None:
         """End the phases, last first, each within its deadline; then SIGKILL what is left of it."""
@@ -112,3 +122,10 @@ class Supervisor:
     def _still_stopping(self, child: Child, begun: float, *, hurry: bool) -> bool:
         limit = min(child.spec.stop_seconds, HURRY_SECONDS) if hurry else child.spec.stop_seconds
         return child.alive and time.monotonic() - begun < limit
+
+
+def _last_words(child: Child) -> str:
+    """Why a command of Django's ended, or else the last line that it printed."""
+    mark = "CommandError: "
+    told = [line.removeprefix(mark) for line in child.log.tail if line.startswith(mark)]
+    return (told or list(child.log.tail) or ["it printed nothing."])[-1]

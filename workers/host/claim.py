@@ -14,6 +14,9 @@ from workers.host import liveness
 from workers.host.identity import host_id, instance
 from workers.models import Host
 
+#: The exit code of a command whose installation may not run under its host's id: starting it again helps nothing.
+REFUSED = 78
+
 
 class HostRefused(Exception):
     """This installation may not run under its id: another one has it, or it is retired. Says what to do."""

@@ -6,8 +6,11 @@ from pathlib import Path
 import pytest
 
 from keepstate_site.stack import commands, host, hosts, lock
-from keepstate_site.stack.errors import StackError
-from keepstate_site.stack.paths import prepare, write_once
+from keepstate_site.stack.child import Spec
+from keepstate_site.stack.errors import REFUSED, Refused, StackError
+from keepstate_site.stack.paths import PROJECT, prepare, write_once
+from keepstate_site.stack.services import Services
+from workers.host import claim
 
 FLEET = {"DATABASE_URL": "postgresql://db.example/x", "REDIS_URL": "redis://cache.example/0", "CHECKPOINT_STORE_URL": "s3://bucket"}
 
@@ -58,6 +61,27 @@ def test_a_second_worker_set_of_the_same_host_is_refused(root: Path) -> None:
         with hosts.held(root, ["h-3"]):
             pass
     with hosts.held(root, ["h-2"]):
+        pass
+
+
+@pytest.mark.parametrize("ready", [True, False])
+def test_a_host_whose_worker_is_refused_for_good_ends_as_a_whole_with_its_reason_and_code(
+    root: Path, monkeypatch: pytest.MonkeyPatch, ready: bool
+) -> None:
+    begun, env = root / "begun", {"PATH": os.environ["PATH"]}
+    worker = ["sh", "-c", "echo 'CommandError: The host h-1 was retired. To take it back: enrol it.'; exit 78"]
+    beside = ["sh", "-c", f"touch {begun}; exec sleep 60"]
+    specs = [
+        Spec("gateway", beside, begun.exists, env, PROJECT, stop_seconds=5),
+        Spec("worker-vm@h-1", worker, lambda: ready, env, PROJECT, final_codes=frozenset({REFUSED})),
+    ]
+    monkeypatch.setattr(host, "fleet", lambda _: Services(prepare(root), None))
+    monkeypatch.setattr(host, "join", lambda *_: None)
+    monkeypatch.setattr(host, "phases", lambda *_, **__: [specs])
+    with pytest.raises(Refused, match=r"(?s)The host h-1 was retired. To take it back: enrol it."):
+        host.main(["--id", "h-1"], root)
+    assert Refused.code == REFUSED == claim.REFUSED
+    with hosts.held(root, ["h-1"]):
         pass
 
 

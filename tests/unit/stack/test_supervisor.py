@@ -76,6 +76,21 @@ def test_a_process_that_keeps_dying_is_started_ever_more_slowly(tmp_path: Path, 
     assert [text.split(" again in ")[1].split(" s")[0] for text in said] == ["0.1", "0.2", "0.4"]
 
 
+def test_a_process_that_is_refused_for_good_stays_ended_and_the_others_are_kept_running(
+    tmp_path: Path, supervisor: Supervisor, said: list[str]
+) -> None:
+    script = "echo $$ >>pids; until [ -e go ]; do sleep 0.02; done; echo 'CommandError: It was retired.'; echo bye; exit 78"
+    others = shell("other", "echo $$ >>others; exec sleep 60", tmp_path, ready="others")
+    supervisor.start([shell("worker", script, tmp_path, ready="pids", final_codes=frozenset({78})), others])
+    (tmp_path / "go").touch()
+    supervisor.run_until(lambda: bool(supervisor.refused))
+    assert supervisor.refused == ["worker was refused: It was retired."]
+    os.kill(int((tmp_path / "others").read_text()), signal.SIGKILL)
+    supervisor.run_until(lambda: len((tmp_path / "others").read_text().split()) == 2)
+    assert len((tmp_path / "pids").read_text().split()) == 1
+    assert ["It is not started again" in text for text in said] == [True, False]
+
+
 def test_phases_stop_in_the_reverse_order(tmp_path: Path, supervisor: Supervisor) -> None:
     for name in ("database", "worker"):
         script = f"trap 'echo {name} >>order; exit 0' TERM; echo up >{name}; while :; do sleep 0.05; done"

@@ -6,13 +6,15 @@ from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
+from workers.host.claim import REFUSED
 from workers.host.joining import Found, look
 
 
 class Command(BaseCommand):
     requires_system_checks = ("security",)
     help = (
-        "Look at what this machine must share with its fleet: database, broker, schema, store, master key, clock. Ends with 1 if it cannot."
+        "Look at what this machine must share with its fleet: database, broker, schema, store, master key, clock. Ends with 1 if it cannot, "
+        "with 78 if only the host's id is refused."
     )
 
     def add_arguments(self, parser: CommandParser) -> None:
@@ -26,7 +28,7 @@ class Command(BaseCommand):
         for one in found:
             self.stdout.write(f"{_verdict(one):5} {one.name:11} {one.text}")
         if wrong := [one.name for one in found if one.problem]:
-            raise CommandError(f"No worker may start here: {', '.join(wrong)}.")
+            raise CommandError(f"No worker may start here: {', '.join(wrong)}.", returncode=REFUSED if wrong == ["id"] else 1)
 
 
 def _verdict(one: Found) -> str:

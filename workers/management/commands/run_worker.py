@@ -14,7 +14,7 @@ from kombu.entity import Queue
 from checkpoints_app.services import storage_s3
 from workers import deaf, turns, warm
 from workers.host import queues
-from workers.host.claim import HostRefused
+from workers.host.claim import REFUSED, HostRefused
 from workers.host.heartbeat import Heartbeat
 from workers.host.identity import host_id
 from workers.host.register import register, register_images
@@ -33,10 +33,6 @@ KINDS: Mapping[str, WorkerKind] = {
     "io": WorkerKind("threads", 8, queues.io_queues),  # waits for guests
     "control": WorkerKind("prefork", 2, queues.control_queues),  # one may be at the store for long, the other keeps sweeping
 }
-
-
-#: The exit code of a worker whose installation may not run under its host's id: starting it again helps nothing.
-REFUSED = 78
 
 
 def _warm(**_: Any) -> None:
