@@ -107,6 +107,14 @@ REFUSED = [
     (migrations.AddConstraint("session", models.CheckConstraint(condition=models.Q(cpus__gt=0), name="any")), "NOT VALID first"),
     (migrations.RemoveField("session", "name"), "the release before still uses it"),
     (migrations.RunPython(migrations.RunPython.noop), "moves data"),
+    (migrations.SeparateDatabaseAndState([migrations.RunSQL("UPDATE any SET cpus = 1")]), "moves data"),
+    (
+        migrations.SeparateDatabaseAndState(
+            [migrations.RunSQL("ALTER TABLE any ADD rack int")],
+            [migrations.AddField("session", "rack", models.IntegerField(default=0))],
+        ),
+        "give it a db_default",
+    ),
 ]
 
 
@@ -121,6 +129,10 @@ ALLOWED = [
     migrations.AddField("session", "seen_at", models.DateTimeField(null=True)),
     migrations.AlterField("session", "name", models.CharField(max_length=90, blank=True)),
     migrations.AddIndex("other", AN_INDEX),
+    migrations.SeparateDatabaseAndState(
+        [migrations.RunSQL("ALTER TABLE any ADD rack int, ADD row int")],
+        [migrations.AddField("session", name, models.IntegerField(null=True)) for name in ("rack", "row")],
+    ),
 ]
 
 

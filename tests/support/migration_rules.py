@@ -101,6 +101,17 @@ def _alter_field(operation: operations.AlterField, state: ProjectState, made: Pr
         yield "the release before inserts rows without it: its db_default stays until that is gone"
 
 
+def _separate(operation: operations.SeparateDatabaseAndState, state: ProjectState, _: ProjectState, app: str) -> Iterator[str]:
+    """Several changes to a table by one ALTER TABLE, whose SQL squawk sees: each is judged as if it stood alone."""
+    if not all(type(one) is operations.RunSQL and str(one.sql).split()[:2] == ["ALTER", "TABLE"] for one in operation.database_operations):
+        yield from _MOVES_DATA()
+    for one in operation.state_operations:
+        made = state.clone()
+        one.state_forwards(app, made)
+        yield from _judge(one, state, made, app)
+        state = made
+
+
 _STILL_USED = _says("the release before still uses it: it goes a release after the last that used it, with its reason in EXCUSED")
 _READS_ALL = _says("reads the whole table under a lock that keeps writers out: NOT VALID first, validated in a migration of its own")
 _MOVES_DATA = _says("moves data: say in EXCUSED why it is bounded, holds no lock for long and may be done twice")
@@ -119,7 +130,7 @@ RULES: Mapping[type[Operation], Callable[..., Iterator[str]]] = {
     operations.AlterModelTable: _STILL_USED,
     operations.RunPython: _MOVES_DATA,
     operations.RunSQL: _MOVES_DATA,
-    operations.SeparateDatabaseAndState: _MOVES_DATA,
+    operations.SeparateDatabaseAndState: _separate,
     operations.RemoveConstraint: _fine,
     operations.RenameIndex: _fine,
     operations.AlterModelOptions: _fine,

@@ -13,8 +13,8 @@ from workers.host.joining import Found, look
 class Command(BaseCommand):
     requires_system_checks = ("security",)
     help = (
-        "Look at what this machine must share with its fleet: database, broker, schema, store, master key, clock. Ends with 1 if it cannot, "
-        "with 78 if only the host's id is refused."
+        "Look at what this machine must share with its fleet: database, broker, schema, store, master key, clock. Ends with 1 if it "
+        "cannot, with 78 if only the host's id is refused."
     )
 
     def add_arguments(self, parser: CommandParser) -> None:
