@@ -8,6 +8,7 @@ from prometheus_client.core import GaugeMetricFamily, Metric
 
 from gateway_app.services import process
 from sessions_app.services.waiting import line
+from workers.fleet import again
 from workers.host import liveness
 from workers.host.room import offered, room
 from workers.models import Host
@@ -21,6 +22,7 @@ def fleet_gauges() -> Iterator[Metric]:
     yield from _room()
     yield _without_gateway()
     yield from _waiting()
+    yield _failed_resumes()
 
 
 def _each_host() -> Iterator[Metric]:
@@ -71,3 +73,11 @@ def _waiting() -> Iterator[Metric]:
         count.add_metric([reason], number)
     oldest.add_metric([], waiting.aggregate(age=Cast(Extract(Now() - Min("due_at"), "epoch"), FloatField()))["age"] or 0.0)
     yield from (count, oldest)
+
+
+def _failed_resumes() -> Metric:
+    """Of the last day, of those that the service had asked for after a loss or for a move."""
+    gauge = GaugeMetricFamily("keepstate_failed_resumes", "Resumes after a loss or a move that failed within a day.", labels=["state"])
+    gauge.add_metric(["to_be_tried_again"], again.unanswered().count())
+    gauge.add_metric(["given_up"], again.failures().filter(progress__again=again.Answer.GIVEN_UP).count())
+    return gauge

@@ -66,6 +66,11 @@ class Operation(models.Model):
             models.Index(
                 fields=["accepted_at"], name="operation_waits", condition=models.Q(state=OperationState.QUEUED) & ~models.Q(waits_for="")
             ),
+            models.Index(
+                fields=["finished_at"],
+                name="operation_resume_failed",
+                condition=models.Q(kind=OperationKind.RESUME, state=OperationState.FAILED),
+            ),
             models.Index(fields=["-accepted_at", "-id"], name="operation_newest"),
             models.Index(fields=["kind", "-accepted_at"], name="operation_of_kind"),
             models.Index(fields=["state", "-accepted_at"], name="operation_in_state"),

@@ -70,20 +70,24 @@ def recover(session: Session, *, by: ResumedBy, source: str) -> Operation | None
 
     Prerequisite: inside the commit that failed the session, which is locked; no exclusive operation of it is active.
     """
-    policy = _policy(session)
-    wanted = policy.on_host_loss if by == ResumedBy.HOST_LOST else policy.on_machine_loss
-    if not wanted or not session.head_checkpoint_id:
+    if not wants(session, by) or not session.head_checkpoint_id:
         return None
     if _lately(session) >= LIMIT:
         minutes = int(WITHIN.total_seconds() // 60)
-        _refused(session, f"It was resumed {LIMIT} times within {minutes} minutes already.", "", source)
+        give_up(session, f"It was resumed {LIMIT} times within {minutes} minutes already.", "", source)
         return None
     try:
         with transaction.atomic():
             return sessions.resume_unasked(session, by=by)
     except ServiceError as error:
-        _refused(session, error.message, error.next_action, source)
+        give_up(session, error.message, error.next_action, source)
         return None
+
+
+def wants(session: Session, by: ResumedBy) -> bool:
+    """Whether its owner wants it to go on after that; what an operator moves goes on."""
+    policy = _policy(session)
+    return {ResumedBy.HOST_LOST: policy.on_host_loss, ResumedBy.MACHINE_LOST: policy.on_machine_loss}.get(by, True)
 
 
 def _policy(session: Session) -> RecoveryPolicy:
@@ -91,14 +95,25 @@ def _policy(session: Session) -> RecoveryPolicy:
 
 
 def _lately(session: Session) -> int:
+    """Those that are asked for again, after one that failed, follow the same loss (workers/fleet/again.py)."""
     asked = Operation.objects.filter(session=session, kind=OperationKind.RESUME, accepted_at__gt=Now() - WITHIN)
-    return asked.filter(parameters__by__in=_LOSSES).count()
+    return asked.filter(parameters__by__in=_LOSSES, parameters__tries__isnull=True).count()
 
 
-def _refused(session: Session, why: str, next_action: str, source: str) -> None:
-    failure: dict[str, Any] = dict(session.failure or {})
-    failure["message"] = f"{failure.get('message', '')} It was not resumed by itself: {why}".strip()
-    failure["next_action"] = next_action or failure.get("next_action", "")
-    Session.objects.filter(id=session.id).update(failure=failure, revision=F("revision") + 1)
-    event.append(session.id, "session.not_recovered", {"reason": why}, source=source)
+def wait_for(session: Session, resume: Operation) -> None:
+    """The session's failure, if it has one, names the resume. Prerequisite: inside the commit that asks for it."""
+    if session.failure is not None:
+        wait = {**session.failure, "next_action": f"Wait for its resume elsewhere: GET /api/operations/{resume.id}."}
+        Session.objects.filter(id=session.id).update(failure=wait)
+
+
+def give_up(session: Session, why: str, next_action: str, source: str) -> None:
+    """The session stays as it is, and its history says so; its failure too, if it has one. Prerequisite: it is locked."""
+    next_action = next_action or f"Resume it: POST /api/sessions/{session.id}/resume."
+    if session.failure is not None:
+        failure: dict[str, Any] = dict(session.failure)
+        failure["message"] = f"{failure.get('message', '')} It was not resumed by itself: {why}".strip()
+        failure["next_action"] = next_action
+        Session.objects.filter(id=session.id).update(failure=failure, revision=F("revision") + 1)
+    event.append(session.id, "session.not_recovered", {"reason": why, "next_action": next_action}, source=source)
     session.refresh_from_db()

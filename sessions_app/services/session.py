@@ -153,25 +153,31 @@ def _place_resume(session: Session, checkpoint_id: str) -> Placement:
 
 
 def resume_unasked(
-    session: Session, *, by: str, host_id: str = "", place: Place | None = None, facts: Mapping[str, Any] | None = None
+    session: Session,
+    *,
+    by: str,
+    host_id: str = "",
+    avoid: str = "",
+    place: Place | None = None,
+    facts: Mapping[str, Any] | None = None,
 ) -> Operation:
     """A resume of the head checkpoint in the owner's stead; `by` says why (states.ResumedBy). `facts` are kept with the parameters.
 
-    `host_id`: there and nowhere else; `place`: by the caller's own choice. Without one it waits also while every host that could take it
-    is silent, for nobody would ask again.
+    `host_id`: there and nowhere else; `avoid`: there only where no other has room; `place`: by the caller's own choice. Without one it
+    waits also while every host that could take it is silent, for nobody would ask again.
 
     Prerequisite: the session is locked, and no exclusive operation of it is active. It has its place in the account's quotas already, for
     its machine ran until now. Raises NoCheckpoint, WrongState, Conflict, and as `steps.place_resume`; then nothing was written.
     """
     if not session.head_checkpoint_id:
         raise _no_checkpoint()
-    head = session.head_checkpoint_id
+    head, hosts = session.head_checkpoint_id, {"host_id": host_id, "avoid": avoid}
     return operation.accept(
         session=session,
         kind=OperationKind.RESUME,
-        place=place or (lambda: steps.place_resume.call(session=session, checkpoint_id=head, host_id=host_id, patient=True)),
+        place=place or (lambda: steps.place_resume.call(session=session, checkpoint_id=head, host_id=host_id, avoid=avoid, patient=True)),
         asked=Asked(),
-        parameters={"checkpoint_id": head, "by": by, **({"host_id": host_id} if host_id else {}), **(facts or {})},
+        parameters={"checkpoint_id": head, "by": by, **{name: host for name, host in hosts.items() if host}, **(facts or {})},
         admitted=True,
     )
 

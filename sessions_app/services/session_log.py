@@ -33,6 +33,7 @@ _WORDS: Mapping[str, tuple[str, str]] = {
     "session.failed": (_ERROR, "The session failed. {reason}"),
     "session.machine_lost": (_ERROR, "The machine was lost. {reason}"),
     "session.host_lost": (_ERROR, "The host was lost. {reason}"),
+    "session.resume_again": (_WARNING, "The resume is tried again, on another host where one has room. {reason}"),
     "session.not_recovered": (_ERROR, "The session was not resumed by itself. {reason}"),
     "session.moved": (_INFO, "The session was moved to another host by its operator, with its memory."),
     "session.move_failed": (_WARNING, "The session was to be moved to another host, and goes on where it was. {reason}"),

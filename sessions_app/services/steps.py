@@ -48,12 +48,19 @@ class PlaceBoot(Protocol):
 
 class PlaceResume(Protocol):
     def __call__(
-        self, *, session: Session, checkpoint_id: str, with_machine: bool = True, host_id: str = "", patient: bool = False
+        self,
+        *,
+        session: Session,
+        checkpoint_id: str,
+        with_machine: bool = True,
+        host_id: str = "",
+        avoid: str = "",
+        patient: bool = False,
     ) -> Placement:
         """A host whose pin is the checkpoint's, with room for its machine; or what it waits for, as `PlaceBoot`.
 
-        Not `with_machine`: what is done there needs no room. `host_id`: that host and no other. `patient`: it waits also where each of
-        these hosts is silent.
+        Not `with_machine`: what is done there needs no room. `host_id`: that host and no other. `avoid`: that host
+        only where no other has room. `patient`: it waits also where each of these hosts is silent.
 
         Prerequisite: inside the transaction that accepts the operation, which is the reservation.
 

@@ -99,9 +99,8 @@ def _fails(loss: Loss, work: Operation | None) -> bool:
 
 def _recover(session: Session) -> None:
     resume = recovery_policy.recover(session, by=ResumedBy.HOST_LOST, source=SOURCE)
-    if resume is not None and session.failure is not None:
-        wait = {**session.failure, "next_action": f"Wait for its resume elsewhere: GET /api/operations/{resume.id}."}
-        Session.objects.filter(id=session.id).update(failure=wait)
+    if resume is not None:
+        recovery_policy.wait_for(session, resume)
 
 
 def _parks(loss: Loss, work: Operation | None) -> bool:

@@ -7,12 +7,13 @@ import logging
 from collections.abc import Callable, Sequence
 
 from workers.fleet import moves
+from workers.fleet.again import try_again
 from workers.fleet.lost import take_from_lost
 from workers.fleet.waiting import place_waiting
 
 log = logging.getLogger(__name__)
 
-PARTS: Sequence[Callable[[], int]] = (take_from_lost, place_waiting, moves.move_on)
+PARTS: Sequence[Callable[[], int]] = (take_from_lost, try_again, place_waiting, moves.move_on)
 
 
 def take() -> int:

@@ -27,6 +27,7 @@ class Demand:
     pin: str = ""
     memory_root: str = ""  # of the image that its memory comes from
     host_id: str = ""  # that host and no other
+    avoid: str = ""  # that host only where no other has room
     waited_long: bool = False
 
 
@@ -73,6 +74,7 @@ def _suits(demand: Demand, offer: Offer) -> bool:
     return proved and demand.host_id in ("", offer.host_id)
 
 
-def _rank(demand: Demand, offer: Offer) -> tuple[int, float, int, str]:
+def _rank(demand: Demand, offer: Offer) -> tuple[bool, int, float, int, str]:
     left = offer.free_bytes - demand.memory_bytes
-    return _WARMTH.get(offer.has.get(demand.memory_root), 0), left / max(offer.offered_bytes, 1), left, offer.host_id
+    elsewhere = offer.host_id != demand.avoid
+    return elsewhere, _WARMTH.get(offer.has.get(demand.memory_root), 0), left / max(offer.offered_bytes, 1), left, offer.host_id

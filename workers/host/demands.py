@@ -41,10 +41,11 @@ def _demand(operation: Operation, pin: str, root: str) -> Demand:
         pin,
         root,
         operation.parameters.get("host_id", ""),
+        operation.parameters.get("avoid", ""),
         bool(getattr(operation, "waited_long", False)),
     )
 
 
-def demand_of_checkpoint(session: Session, checkpoint: Checkpoint, *, with_machine: bool, host_id: str) -> Demand:
+def demand_of_checkpoint(session: Session, checkpoint: Checkpoint, *, with_machine: bool, host_id: str, avoid: str) -> Demand:
     memory_bytes = session.memory_bytes if with_machine else 0
-    return Demand(session.architecture, session.image_digest, memory_bytes, checkpoint.pin_id, checkpoint.memory_root, host_id)
+    return Demand(session.architecture, session.image_digest, memory_bytes, checkpoint.pin_id, checkpoint.memory_root, host_id, avoid)

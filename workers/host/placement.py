@@ -30,7 +30,9 @@ def place_boot(*, architecture: str, image_digest: str, memory_bytes: int) -> Pl
     return _place(Demand(architecture, image_digest, memory_bytes), lambda: _require_a_host_of(architecture, "No session was started."))
 
 
-def place_resume(*, session: Session, checkpoint_id: str, with_machine: bool = True, host_id: str = "", patient: bool = False) -> Placement:
+def place_resume(
+    *, session: Session, checkpoint_id: str, with_machine: bool = True, host_id: str = "", avoid: str = "", patient: bool = False
+) -> Placement:
     checkpoint = Checkpoint.objects.select_related("pin").filter(id=checkpoint_id, session=session).first()
     if checkpoint is None:
         raise NotFound("The session has no such checkpoint. Nothing was started.", next_action="List them, and name one that is valid.")
@@ -40,7 +42,7 @@ def place_resume(*, session: Session, checkpoint_id: str, with_machine: bool = T
             next_action="Name a checkpoint that is valid.",
             facts={"checkpoint_id": checkpoint.id, "checkpoint_state": checkpoint.state},
         )
-    demand = demand_of_checkpoint(session, checkpoint, with_machine=with_machine, host_id=host_id)
+    demand = demand_of_checkpoint(session, checkpoint, with_machine=with_machine, host_id=host_id, avoid=avoid)
     if patient and _is_expected(demand):
         return _place(demand, None)
     return _place(demand, lambda: _refuse(checkpoint, host_id))

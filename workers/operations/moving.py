@@ -5,6 +5,7 @@ resume's say where it comes from, and what the save has stored.
 """
 
 import logging
+from collections.abc import Mapping
 from typing import Any
 
 from django.db.models import F
@@ -37,26 +38,29 @@ def go_on(session: Session, save: Operation, checkpoint: Checkpoint) -> None:
     asked = save.parameters
     if asked.get("by") != lifecycle.MOVE:
         return
-    resume(session, asked["from"], asked["to"], stored_bytes=checkpoint.stored_bytes)
-
-
-def resume(session: Session, left: str, to: str, *, stored_bytes: int | None) -> None:
-    """Ask for the resume of a session that was parked to be moved. Prerequisite: it is locked, and nothing of it is active.
-
-    It is placed on a host that has room now. Where the last of them has gone since the move was asked for, it goes on where it was, from
-    that host's hot image: an operator's move never leaves a session parked for want of a host, unless the one that it left is gone too.
-    """
     try:
-        sessions.resume_unasked(
-            session, by=ResumedBy.MOVED, place=_place(session, left, to), facts={"from": left, "to": to, "stored_bytes": stored_bytes}
-        )
+        resume(session, asked["from"], asked["to"], stored_bytes=checkpoint.stored_bytes)
     except ServiceError as refusal:  # its account is closing, or it was deleted: it stays parked
         log.warning("a session that was moved is not resumed", extra={"session_id": session.id, "reason": refusal.message})
 
 
-def _place(session: Session, left: str, to: str) -> Place:
+def resume(
+    session: Session, left: str, to: str, *, stored_bytes: int | None, avoid: str = "", facts: Mapping[str, Any] | None = None
+) -> Operation:
+    """Ask for the resume of a session that was parked to be moved. Prerequisite: it is locked, and nothing of it is active.
+
+    It is placed on a host that has room now, on `avoid` last. Where the last of them has gone since the move was asked for, it goes on
+    where it was, from that host's hot image: an operator's move never leaves a session parked for want of a host, unless the one that it
+    left is gone too. Raises as `sessions.resume_unasked`.
+    """
+    told = {"from": left, "to": to, "stored_bytes": stored_bytes, **(facts or {})}
+    return sessions.resume_unasked(session, by=ResumedBy.MOVED, place=_place(session, left, to, avoid), facts=told)
+
+
+def _place(session: Session, left: str, to: str, avoid: str) -> Place:
     def place() -> Placement:
-        for host in [to] if to else targets.away_from(session, left):
+        able = sorted(targets.away_from(session, left), key=lambda host: host == avoid)
+        for host in [to] if to else able:
             try:
                 placed = place_resume.call(session=session, checkpoint_id=session.head_checkpoint_id, host_id=host)
             except ServiceError:

@@ -11,6 +11,7 @@ from sessions_app.models import Operation, ServiceRecord, Session
 from sessions_app.states import OPERATION_ACTIVE
 from tests.integration.operations.world import HOST, OTHER, Died, World, done, events, expire, guest, live_machines, machine_of, succeeded
 from workers.fleet import moves
+from workers.fleet.again import try_again
 from workers.fleet.moves import move_on, staying
 from workers.host import drain
 from workers.host.register import register
@@ -183,12 +184,12 @@ def test_a_session_that_its_host_parked_in_the_middle_of_a_move_is_brought_back(
 def test_a_resume_that_failed_there_is_asked_for_again_and_one_that_its_owner_cancelled_is_not(
     world: World, session: Session, at_host: Callable[[str], None], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("workers.fleet.stranded.AGAIN", timedelta(0))
+    monkeypatch.setattr("workers.fleet.again.DISTANCES", [timedelta(0)])
     moves.ask(session, to=OTHER)
     succeeded(asked(session))
     at_host(OTHER)
     world.faults.resume_fails = "broken"
     assert done(asked(session)).state == "failed"
-    assert move_on() == 1
+    assert try_again() == 1
     Operation.objects.filter(id=asked(session).id).update(state="cancelled")
-    assert move_on() == 0
+    assert (try_again(), move_on()) == (0, 0)
