@@ -25,6 +25,7 @@ class Operation(models.Model):
     host_id = models.CharField(max_length=64, blank=True, db_default="", default="")
     reserved_bytes = models.PositiveBigIntegerField(default=0, db_default=0)
     waits_for = models.CharField(max_length=40, blank=True, db_default="", default="")  # why it has no host yet
+    waits_as = models.CharField(max_length=32, blank=True, db_default="", default="")  # the kind of what it waits for
 
     idempotency_key = models.CharField(max_length=100, null=True, blank=True)  # noqa: DJ001  unique, and most have none
     method = models.CharField(max_length=8, blank=True)
@@ -65,6 +66,11 @@ class Operation(models.Model):
             ),
             models.Index(
                 fields=["accepted_at"], name="operation_waits", condition=models.Q(state=OperationState.QUEUED) & ~models.Q(waits_for="")
+            ),
+            models.Index(
+                fields=["waits_as", "accepted_at", "id"],
+                name="operation_waits_as",
+                condition=models.Q(state=OperationState.QUEUED) & ~models.Q(waits_for=""),
             ),
             models.Index(
                 fields=["finished_at"],

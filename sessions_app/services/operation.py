@@ -133,6 +133,7 @@ def accept(
                 host_id=placement.host_id,
                 reserved_bytes=placement.reserved_bytes,
                 waits_for=placement.waits_for,
+                waits_as=placement.waits_as,
                 max_attempts=max_attempts,
                 idempotency_key=asked.idempotency_key,
                 method=asked.method,

@@ -13,12 +13,15 @@ from sessions_app.states import WaitsFor
 
 @dataclass(frozen=True)
 class Placement:
-    """`host_id` is empty where any host may do it, and while the operation waits for one: `waits_for` says for what then."""
+    """`host_id` is empty where any host may do it, and while the operation waits for one: `waits_for` says for what then, and `waits_as`
+    which of those that wait ask for the same.
+    """
 
     queue: str
     host_id: str = ""
     reserved_bytes: int = 0
     waits_for: str = ""
+    waits_as: str = ""
 
 
 #: Asked last in the transaction that accepts an operation, for it may take a lock that all the fleet shares.
@@ -35,9 +38,9 @@ def beside(host_id: str) -> Placement:
     return Placement(dispatch.io_queue(host_id), host_id)
 
 
-def waiting(waits_for: WaitsFor, reserved_bytes: int = 0) -> Placement:
+def waiting(waits_for: WaitsFor, reserved_bytes: int, waits_as: str) -> Placement:
     """Work that no host can take now. Nothing is reserved for it anywhere: the bytes say what it needs."""
-    return Placement(dispatch.WAITING_QUEUE, reserved_bytes=reserved_bytes, waits_for=waits_for)
+    return Placement(dispatch.WAITING_QUEUE, reserved_bytes=reserved_bytes, waits_for=waits_for, waits_as=waits_as)
 
 
 def anywhere() -> Placement:

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from django.db import transaction
-from django.db.models import F, Q, QuerySet
+from django.db.models import Exists, F, OuterRef, Q, QuerySet
 from django.db.models.functions import Now
 
 from sessions_app.errors import FleetUnavailable
@@ -21,7 +21,8 @@ from sessions_app.services.placement import Placement
 from sessions_app.states import SESSION_LIVE, OperationKind, OperationState, SessionState, WaitsFor
 from workers.host import liveness
 from workers.host.choice import Demand, choose, why_it_waits
-from workers.host.demands import LINE, demands_of, line
+from workers.host.demands import demands_of
+from workers.host.line import LINE, line
 from workers.host.offers import Offer, offers
 from workers.host.placement import LOCK
 from workers.sweep import UNHEARD
@@ -87,11 +88,19 @@ def _elsewhere() -> "QuerySet[Operation]":
 
 
 def _unbegun() -> "QuerySet[Operation]":
-    """Placed, and not begun: its host takes no work any more, or it has none, and nobody heard its pin's doorbell."""
+    """Placed, and not begun: its host takes no work any more, or it has none, and nobody heard its pin's doorbell. Last what a host that
+    drains and is heard of has taken on, for it does that where nobody else can, and would keep the others from being looked at.
+    """
     takes_work = list(liveness.takes_work().values_list("id", flat=True))
     of_a_pin = Q(host_id="", queue__startswith="pin.", due_at__lt=Now() - UNHEARD)
+    drains = liveness.alive().filter(draining=True, id=OuterRef("host_id"))
     left = ~Q(host_id="") & ~Q(host_id__in=takes_work)
-    return _elsewhere().filter(of_a_pin | left, state=OperationState.QUEUED, attempt=0).order_by("due_at")
+    return (
+        _elsewhere()
+        .filter(of_a_pin | left, state=OperationState.QUEUED, attempt=0)
+        .annotate(taken_on=Exists(drains))
+        .order_by("taken_on", "due_at")
+    )
 
 
 def _begun() -> "QuerySet[Operation]":
@@ -112,7 +121,7 @@ def _write(operation: Operation, demand: Demand, host_id: str, found: Sequence[O
     is_taken_on = any(one.host_id == operation.host_id for one in found)
     if operation.state == OperationState.QUEUED and not is_taken_on and reason != operation.waits_for:
         begins = {} if operation.waits_for else {"due_at": Now()}
-        _update(operation, placement.waiting(reason, demand.memory_bytes), **begins)
+        _update(operation, placement.waiting(reason, demand.memory_bytes, demand.kind), **begins)
     return 0
 
 
@@ -135,5 +144,10 @@ def _place(operation: Operation, placed: Placement) -> None:
 
 def _update(operation: Operation, placed: Placement, **changes: Any) -> None:
     Operation.objects.filter(id=operation.id, state=operation.state, lease_token=operation.lease_token).update(
-        queue=placed.queue, host_id=placed.host_id, reserved_bytes=placed.reserved_bytes, waits_for=placed.waits_for, **changes
+        queue=placed.queue,
+        host_id=placed.host_id,
+        reserved_bytes=placed.reserved_bytes,
+        waits_for=placed.waits_for,
+        waits_as=placed.waits_as,
+        **changes,
     )

@@ -4,8 +4,12 @@ In order of acceptance, each takes the best host that has room for it: where its
 the one of which the largest share stays free. One that nothing fits lets later and smaller ones pass, for a time: who has waited for long
 keeps the host where least is missing, and what becomes free there is nobody else's until it fits. Only the first of these keeps a host, so
 that a large one is not starved and one host's room at most stands still; where there is only one host, those behind it wait with it.
+
+Demands of one kind wait for the same: where one of them has found no host, none that is as large or larger is looked at.
 """
 
+import hashlib
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
@@ -29,6 +33,13 @@ class Demand:
     host_id: str = ""  # that host and no other
     avoid: str = ""  # that host only where no other has room
     waited_long: bool = False
+    more_behind: bool = False  # others of its kind stand behind it that are not among those that are looked at
+
+    @property
+    def kind(self) -> str:
+        """What it shares with others: where it may be done, and its size up to the next power of two. 32 characters."""
+        shared = (self.architecture, self.image_digest, self.pin, self.host_id, str(self.memory_bytes.bit_length()))
+        return hashlib.blake2b("\0".join(shared).encode(), digest_size=16).hexdigest()
 
 
 def suitable(demand: Demand, offers: Sequence[Offer]) -> list[Offer]:
@@ -38,22 +49,33 @@ def suitable(demand: Demand, offers: Sequence[Offer]) -> list[Offer]:
 
 
 def choose(demands: Sequence[Demand], offers: Sequence[Offer]) -> list[str]:
-    """For each demand, in order, the host that does it, or '' for one that waits. Effects: the offers have so much less room."""
+    """For each demand, in order, the host that does it, or '' for one that waits. Effects: the offers have so much less room.
+
+    Where the last of a kind's share is placed, all behind it wait: it may be the turn of those that are not among them.
+    """
     kept: Offer | None = None
     hosts: list[str] = []
+    least: dict[str, float] = {}  # by kind, the smallest that has found no host
     for demand in demands:
+        too_large = demand.memory_bytes >= least.get(demand.kind, math.inf)
+        if too_large and (kept is not None or not demand.waited_long):
+            hosts.append("")
+            continue
         able = [one for one in suitable(demand, offers) if not one.draining and one is not kept]
         fitting = [one for one in able if demand.memory_bytes <= max(one.free_bytes, 0)]
         if fitting:
             best = max(fitting, key=lambda one: _rank(demand, one))
             best.free_bytes -= demand.memory_bytes
             hosts.append(best.host_id)
+            if demand.more_behind:
+                break
             continue
         hosts.append("")
+        least[demand.kind] = min(demand.memory_bytes, least.get(demand.kind, math.inf))
         large_enough = [one for one in able if one.offered_bytes >= demand.memory_bytes]
         if kept is None and demand.waited_long and large_enough:
             kept = max(large_enough, key=lambda one: one.free_bytes)
-    return hosts
+    return hosts + [""] * (len(demands) - len(hosts))
 
 
 def is_too_large(demand: Demand, offers: Sequence[Offer]) -> bool:

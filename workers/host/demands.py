@@ -2,26 +2,10 @@
 
 from collections.abc import Sequence
 
-from django.db.models import BooleanField, Case, QuerySet, Value, When
-from django.db.models.functions import Now
-
 from checkpoints_app.models import Checkpoint
 from sessions_app.models import Operation, Session
-from sessions_app.services import waiting
 from sessions_app.states import OperationKind
 from workers.host.choice import Demand
-
-#: So much of the line is looked at: who stands behind that waits until it is shorter.
-LINE = 500
-#: After this part of the longest wait, an operation counts as having waited for long (workers/host/choice.py).
-LONG = 1 / 4
-
-
-def line() -> "QuerySet[Operation]":
-    """The first of what waits, in order of acceptance, with their sessions and whether they have waited for long."""
-    long = Case(When(due_at__lt=Now() - waiting.longest() * LONG, then=Value(True)), default=Value(False), output_field=BooleanField())
-    found: QuerySet[Operation] = waiting.line().select_related("session").annotate(waited_long=long)[:LINE]
-    return found
 
 
 def demands_of(operations: Sequence[Operation]) -> list[Demand]:
@@ -43,6 +27,7 @@ def _demand(operation: Operation, pin: str, root: str) -> Demand:
         operation.parameters.get("host_id", ""),
         operation.parameters.get("avoid", ""),
         bool(getattr(operation, "waited_long", False)),
+        bool(getattr(operation, "more_behind", False)),
     )
 
 

@@ -16,8 +16,9 @@ from sessions_app.states import WaitsFor
 from workers.host import liveness
 from workers.host.choice import Demand, choose, is_too_large, suitable, why_it_waits
 from workers.host.compatibility import hosts_for_pin
-from workers.host.demands import LINE, demand_of_checkpoint, demands_of, line
+from workers.host.demands import demand_of_checkpoint, demands_of
 from workers.host.holders import refusal
+from workers.host.line import line
 from workers.host.offers import offers
 from workers.host.state import HEARD
 from workers.models import HostPin
@@ -51,21 +52,22 @@ def place_resume(
 def _place(demand: Demand, refuse: Callable[[], None] | None) -> Placement:
     """`refuse` raises why no live host suits. None: then it waits for one, and for one that is large enough."""
     hold(LOCK)  # two requests must not find the same room
-    before = list(line())
-    demands = [*demands_of(before), demand]
+    demands = [*demands_of(line()), demand]
     found = offers(name for one in demands for name in (one.memory_root, one.image_digest))
     if not suitable(demand, found):
         if refuse is not None:
             refuse()
-        return placement.waiting(WaitsFor.NO_HOST, demand.memory_bytes)
+        return placement.waiting(WaitsFor.NO_HOST, demand.memory_bytes, demand.kind)
     if refuse is not None and is_too_large(demand, found):
         raise FleetUnavailable(
             f"No live host offers {demand.memory_bytes >> 20} MiB to its machines. Nothing was started.",
             next_action="Ask for a smaller machine, or the operator for a larger host.",
             facts={"memory_bytes": demand.memory_bytes, "largest_offer_bytes": max(one.offered_bytes for one in suitable(demand, found))},
         )
-    host = "" if len(before) == LINE else choose(demands, found)[-1]
-    return placement.on(host, demand.memory_bytes) if host else placement.waiting(why_it_waits(demand, found), demand.memory_bytes)
+    host = choose(demands, found)[-1]
+    if host:
+        return placement.on(host, demand.memory_bytes)
+    return placement.waiting(why_it_waits(demand, found), demand.memory_bytes, demand.kind)
 
 
 def _is_expected(demand: Demand) -> bool:

@@ -1,12 +1,14 @@
 """The rules of placement over made-up hosts: never more than is offered, nothing lost, in order, and nobody starved."""
 
+from collections import Counter
+from collections.abc import Sequence
 from dataclasses import replace
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
-from workers.host.choice import Demand, choose
+from workers.host.choice import Demand, choose, suitable
 from workers.host.offers import Offer
 from workers.states import Heat
 
@@ -64,6 +66,58 @@ def test_whatever_is_asked_nobody_is_promised_more_than_there_is(asked: list[tup
     for number, (one, name) in enumerate(zip(demands, chosen, strict=True)):
         if not name and one.pin == "pin" and not any(before.waited_long for before in demands[:number]):
             assert all(host.draining or host.free_bytes < one.memory_bytes for host in hosts), "what waits fits nowhere"
+
+
+def one_by_one(demands: Sequence[Demand], offers: Sequence[Offer]) -> list[str]:
+    """The rules without a short cut: each is judged by all that is free when its turn comes, the first long one keeps a host."""
+    hosts: list[str] = []
+    kept: Offer | None = None
+    for one in demands:
+        open_to = [offer for offer in offers if offer is not kept]
+        hosts += choose([replace(one, waited_long=False, more_behind=False)], open_to)
+        if not hosts[-1] and one.waited_long and kept is None:
+            large = [offer for offer in suitable(one, open_to) if not offer.draining and offer.offered_bytes >= one.memory_bytes]
+            kept = max(large, key=lambda offer: offer.free_bytes, default=None)
+    return hosts
+
+
+def shares(demands: Sequence[Demand], most: int) -> list[Demand]:
+    """The first `most` of each kind, as workers/host/line.py finds them."""
+    seen, found = Counter[str](), []
+    for one in demands:
+        seen[one.kind] += 1
+        if seen[one.kind] <= most:
+            found.append(replace(one, more_behind=seen[one.kind] == most))
+    return found
+
+
+ASKED = st.lists(st.tuples(st.sampled_from([0, 1, 2, 3, 4, 8]), st.booleans(), st.sampled_from(["pin", "two", "none"])), max_size=14)
+FREE = st.lists(st.tuples(st.integers(-1, 9), st.sets(st.sampled_from(["pin", "two"]))), max_size=3)
+
+
+@given(ASKED, FREE)
+def test_that_equals_are_not_judged_one_by_one_changes_nothing(
+    asked: list[tuple[int, bool, str]], free: list[tuple[int, set[str]]]
+) -> None:
+    demands = [demand(memory, waited_long=long, pin=pin) for memory, long, pin in asked]
+    at_once, apart = ([offer(f"h-{n}", room, 9, pins=frozenset(pins)) for n, (room, pins) in enumerate(free)] for _ in range(2))
+    assert choose(demands, at_once) == one_by_one(demands, apart)
+
+
+@given(ASKED, FREE, st.integers(1, 3))
+@example([(0, False, "pin"), (0, False, "pin"), (1, False, "pin")], [(3, {"pin"})], 1)
+def test_turns_that_look_at_the_first_of_each_kind_come_to_what_one_look_at_all_would(
+    asked: list[tuple[int, bool, str]], free: list[tuple[int, set[str]]], most: int
+) -> None:
+    """Of each kind one size: a smaller one may stand unseen behind a larger one of its kind."""
+    demands = [demand(1 << memory, waited_long=long, pin=pin, memory_root=str(number)) for number, (memory, long, pin) in enumerate(asked)]
+    whole, parts = ([offer(f"h-{n}", room, 99, pins=frozenset(pins)) for n, (room, pins) in enumerate(free)] for _ in range(2))
+    expected = {one.memory_root: host for one, host in zip(demands, choose(demands, whole), strict=True) if host}
+    placed: dict[str, str] = {}
+    for _ in range(len(demands) + 1):
+        looked_at = shares([one for one in demands if one.memory_root not in placed], most)
+        placed |= {one.memory_root: host for one, host in zip(looked_at, choose(looked_at, parts), strict=True) if host}
+    assert placed == expected
 
 
 @pytest.mark.parametrize("host", ["one", "two"])

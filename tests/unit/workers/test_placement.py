@@ -9,7 +9,7 @@ from checkpoints_app.models import Pin
 from checkpoints_app.services import pin as pins
 from checkpoints_app.states import CheckpointState
 from sessions_app.errors import FleetUnavailable, NotFound, NotRestorable, StackIncompatible
-from sessions_app.services.placement import Placement, waiting
+from sessions_app.services.placement import Placement
 from sessions_app.states import SessionState, WaitsFor
 from tests.support.fleet import GIB, HOST, Tenant, checkpoint_row, session_row
 from workers.host.compatibility import hosts_for_pin
@@ -38,6 +38,11 @@ def silence(name: str = HOST) -> None:
     Host.objects.filter(id=name).update(heartbeat_at=F("heartbeat_at") - silent_after() - timedelta(seconds=1))
 
 
+def waits(placed: Placement) -> tuple[str, int]:
+    assert placed.host_id == ""
+    return placed.waits_for, placed.reserved_bytes
+
+
 def resume_of(owner: Tenant, **fields: object) -> Placement:
     session = session_row(owner.account, SessionState.PARKED, saved=True, host_id="", **fields)
     return place_resume(session=session, checkpoint_id=session.head_checkpoint_id)
@@ -63,7 +68,7 @@ def test_a_host_is_full_when_what_its_machines_may_use_exceeds_what_it_may_promi
     room = int(4 * GIB * OVERCOMMIT)
     session_row(owner.account, state, memory_bytes=room - GIB)
     assert boot(GIB).host_id == HOST
-    assert boot(GIB + 1) == waiting(WaitsFor.NO_ROOM, GIB + 1)
+    assert waits(boot(GIB + 1)) == (WaitsFor.NO_ROOM, GIB + 1)
 
 
 @pytest.mark.parametrize("state", ["parked", "failed", "deleted"])
@@ -100,13 +105,13 @@ def test_a_checkpoint_of_no_host_here_is_refused_naming_each_field_that_differs(
 def test_a_resume_waits_for_the_room_of_a_host_with_its_pin_while_others_are_empty(owner: Tenant, pin: Pin) -> None:
     session_row(owner.account, memory_bytes=1536 * GIB)
     another_host("h-other", pins.record("x86_64", {"hypervisor": "another"}))
-    assert resume_of(owner) == waiting(WaitsFor.NO_ROOM, 256 << 20)
+    assert waits(resume_of(owner)) == (WaitsFor.NO_ROOM, 256 << 20)
 
 
 def test_a_resume_waits_for_the_end_of_draining_while_others_are_empty(owner: Tenant, pin: Pin) -> None:
     Host.objects.update(draining=True)
     another_host("h-other", pins.record("x86_64", {"hypervisor": "another"}))
-    assert resume_of(owner) == waiting(WaitsFor.DRAINING, 256 << 20)
+    assert waits(resume_of(owner)) == (WaitsFor.DRAINING, 256 << 20)
 
 
 def test_a_machine_that_is_larger_than_any_host_offers_is_refused_with_what_there_is(owner: Tenant, pin: Pin) -> None:

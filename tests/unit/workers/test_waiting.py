@@ -119,6 +119,37 @@ def test_a_newcomer_stands_behind_what_waits(owner: Tenant) -> None:
     assert placed(first, behind) == [HOST, ""]
 
 
+def test_many_that_wait_for_the_same_hide_nobody_who_could_begin(owner: Tenant, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("workers.host.line.LINE", 4)
+    session = session_row(owner.account, memory_bytes=4 * GIB)
+    large = [boot(owner, 4) for _ in range(6)]
+    small = [boot(owner, 1) for _ in range(3)]
+    another_host()
+    Host.objects.filter(id="h-two").update(offered_bytes=3 * GIB)
+    small.append(boot(owner, 1))
+    assert small[-1].host_id == "", "two of its kind are seen in front of it, and there may be more"
+    assert [place_waiting(), place_waiting()] == [2, 1]
+    assert placed(*large, *small) == [""] * 6 + ["h-two"] * 3 + [""]
+    park(session)
+    assert place_waiting() == 1
+    assert placed(*large) == [HOST] + [""] * 5, "in order of acceptance among equals"
+
+
+def test_what_a_host_that_drains_does_itself_hides_nothing_that_has_to_go_elsewhere(owner: Tenant, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("workers.fleet.waiting.LINE", 2)
+    kept = [boot(owner, 4), *(resume(owner, 0) for _ in range(2))]
+    another_host()
+    stuck = boot(owner, 1)
+    assert placed(*kept, stuck) == [HOST, HOST, HOST, "h-two"]
+    Host.objects.filter(id=HOST).update(draining=True)
+    Operation.objects.filter(id__in=[one.id for one in kept]).update(due_at=F("due_at") - timedelta(minutes=1))
+    silence("h-two")
+    another_host("h-three")
+    Host.objects.filter(id="h-three").update(offered_bytes=GIB)
+    place_waiting()
+    assert placed(stuck) == ["h-three"]
+
+
 def test_small_ones_pass_a_large_one_until_it_has_waited_for_long(owner: Tenant, doorbells: Doorbells) -> None:
     session_row(owner.account, memory_bytes=2 * GIB)
     large, small = boot(owner, 3), boot(owner, 1)
