@@ -1,10 +1,11 @@
 """Operations that no host has begun find one: what waits, in order of acceptance; what was placed on a host that has gone silent or drains;
 what an earlier release has asked of a pin. What has waited too long fails.
 
-One turn is one commit, and one turn of all is at it at a time: a second would look at what the first has not seen.
+One look at all that wait is one commit, and one of all is at it at a time: a second would look at what the first has not seen.
 """
 
 import logging
+import time
 from collections.abc import Sequence
 from typing import Any
 
@@ -30,6 +31,8 @@ from workers.sweep import UNHEARD
 log = logging.getLogger(__name__)
 
 TURN = "waiting"
+#: A turn looks for so long; the next one comes within seconds.
+LOOKING_SECONDS = 2.0
 #: What ends or continues a machine that is there is its host's; these begin one, or need none.
 PLACED = (OperationKind.BOOT, OperationKind.RESUME, OperationKind.RESTORE, OperationKind.FORK)
 
@@ -39,7 +42,16 @@ _BEGUN_IN = (SessionState.PROVISIONING, SessionState.RESUMING)
 
 def place_waiting() -> int:
     """How many operations have got a host, or have ended for want of one."""
-    return _take_turn() + _give_up()  # in this order: the turns themselves may have been away for long
+    return _place_some() + _give_up()  # in this order: the turns themselves may have been away for long
+
+
+def _place_some() -> int:
+    """Look again at once where a kind's share was placed, and others of it stand behind; for so long."""
+    began, placed, more = time.monotonic(), 0, True
+    while more and time.monotonic() - began < LOOKING_SECONDS:
+        done, more = _look()
+        placed += done
+    return placed
 
 
 def _give_up() -> int:
@@ -62,19 +74,23 @@ def _no_host(operation: Operation, state: str) -> FleetUnavailable:
 
 
 @transaction.atomic
-def _take_turn() -> int:
-    """Rows that somebody else holds are passed over, so nothing is waited for; the lock of all placements comes last."""
+def _look() -> tuple[int, bool]:
+    """How many have got a host, and whether there are others whose turn it was not.
+
+    Rows that somebody else holds are passed over, so nothing is waited for; the lock of all placements comes last.
+    """
     if not hold_if_free(TURN):
-        return 0
+        return 0, False
     unbegun_there, begun_there = _held(_unbegun()), _held(_begun())
     if not unbegun_there and not begun_there and not waiting.line().exists():
-        return 0
+        return 0, False
     operations = sorted([*_held(line()), *unbegun_there, *begun_there], key=lambda one: (one.accepted_at, one.id))
     demands = demands_of(operations)
     hold(LOCK)
     found = offers(name for one in demands for name in (one.memory_root, one.image_digest))
     hosts = choose(demands, found)
-    return sum(_write(*row, found) for row in zip(operations, demands, hosts, strict=True))
+    done = sum(_write(*row, found) for row in zip(operations, demands, hosts, strict=True))
+    return done, any(host and one.more_behind for one, host in zip(demands, hosts, strict=True))
 
 
 def _held(operations: "QuerySet[Operation]") -> list[Operation]:

@@ -28,16 +28,17 @@ WITH RECURSIVE waiting AS NOT MATERIALIZED (
     SELECT accepted_at, id FROM waiting WHERE waits_as = kinds.kind ORDER BY accepted_at, id LIMIT 1
   ) AS head ORDER BY head.accepted_at, head.id LIMIT %(line)s
 ), share AS (SELECT greatest(1, %(line)s / greatest(1, count(*))) AS most FROM oldest)
-SELECT first.id, first.place = share.most FROM oldest CROSS JOIN share CROSS JOIN LATERAL (
-  SELECT id, row_number() OVER (ORDER BY accepted_at, id) AS place
-  FROM waiting WHERE waits_as = oldest.kind ORDER BY accepted_at, id LIMIT (SELECT most FROM share)
+SELECT first.id, first.place = share.most AND first.has_next FROM oldest CROSS JOIN share CROSS JOIN LATERAL (
+  SELECT id, row_number() OVER in_order AS place, lead(id) OVER in_order IS NOT NULL AS has_next
+  FROM waiting WHERE waits_as = oldest.kind WINDOW in_order AS (ORDER BY accepted_at, id)
+  ORDER BY accepted_at, id LIMIT (SELECT most FROM share)
 ) AS first
 """
 
 
 def line() -> "QuerySet[Operation]":
     """The first of each kind, all in order of acceptance, with their sessions. Annotated are `waited_long`, and `more_behind` for the last
-    of a kind's share, behind which others may wait.
+    of a kind's share, behind which others wait.
     """
     if not waiting.line().exists():
         return Operation.objects.none()

@@ -52,7 +52,7 @@ def place_resume(
 def _place(demand: Demand, refuse: Callable[[], None] | None) -> Placement:
     """`refuse` raises why no live host suits. None: then it waits for one, and for one that is large enough."""
     hold(LOCK)  # two requests must not find the same room
-    demands = [*demands_of(line()), demand]
+    demands = [*demands_of(list(line())), demand]
     found = offers(name for one in demands for name in (one.memory_root, one.image_digest))
     if not suitable(demand, found):
         if refuse is not None:

@@ -109,8 +109,13 @@ def test_that_equals_are_not_judged_one_by_one_changes_nothing(
 def test_turns_that_look_at_the_first_of_each_kind_come_to_what_one_look_at_all_would(
     asked: list[tuple[int, bool, str]], free: list[tuple[int, set[str]]], most: int
 ) -> None:
-    """Of each kind one size: a smaller one may stand unseen behind a larger one of its kind."""
-    demands = [demand(1 << memory, waited_long=long, pin=pin, memory_root=str(number)) for number, (memory, long, pin) in enumerate(asked)]
+    """Of each kind one size, and who came first has waited longest. Else a smaller one, or one that keeps a host, may stand unseen for a
+    while behind others of its kind.
+    """
+    began = sum(long for _, long, _ in asked)
+    demands = [
+        demand(1 << memory, waited_long=number < began, pin=pin, memory_root=str(number)) for number, (memory, _, pin) in enumerate(asked)
+    ]
     whole, parts = ([offer(f"h-{n}", room, 99, pins=frozenset(pins)) for n, (room, pins) in enumerate(free)] for _ in range(2))
     expected = {one.memory_root: host for one, host in zip(demands, choose(demands, whole), strict=True) if host}
     placed: dict[str, str] = {}
