@@ -201,7 +201,10 @@ def _opened(directory: Path) -> list[Run]:
 
 
 def _open(path: Path) -> Run | None:
-    """None for a file that is not a whole run of this version."""
+    """None for a file that is not a whole run of this version, or that another process has merged away.
+
+    What is mapped is the opened file, never the name again: it may be gone between.
+    """
     try:
         with open(path, "rb") as file:
             head = file.read(HEADER.size)
@@ -210,10 +213,10 @@ def _open(path: Path) -> Run | None:
             if (magic, version) != (MAGIC, VERSION) or os.fstat(file.fileno()).st_size != columns + units * 12:
                 return None
             names = file.read(packs * PACK_ID_BYTES)
+            pack_ids = tuple(names[at : at + PACK_ID_BYTES].hex() for at in range(0, len(names), PACK_ID_BYTES))
+            if units == 0:
+                return Run(path, pack_ids, np.empty(0, np.uint64), np.empty(0, np.uint32))
+            prefixes: Prefixes = np.memmap(file, np.uint64, "r", columns, (units,))
+            return Run(path, pack_ids, prefixes, np.memmap(file, np.uint32, "r", columns + units * 8, (units,)))
     except (OSError, struct.error):
         return None
-    pack_ids = tuple(names[at : at + PACK_ID_BYTES].hex() for at in range(0, len(names), PACK_ID_BYTES))
-    if units == 0:
-        return Run(path, pack_ids, np.empty(0, np.uint64), np.empty(0, np.uint32))
-    prefixes: Prefixes = np.memmap(path, np.uint64, "r", columns, (units,))
-    return Run(path, pack_ids, prefixes, np.memmap(path, np.uint32, "r", columns + units * 8, (units,)))

@@ -87,6 +87,19 @@ def test_what_another_process_added_meanwhile_is_kept(tmp_path: Path) -> None:
     assert mine.pack_ids() == {pack(1)[0], pack(2)[0]}
 
 
+def test_a_file_that_another_process_merges_away_while_it_is_opened_fails_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    CompactIndex(tmp_path).add([pack(1)])
+    looked = os.fstat
+
+    def gone(descriptor: int) -> os.stat_result:
+        for path in tmp_path.glob("*.run"):
+            path.unlink()
+        return looked(descriptor)
+
+    monkeypatch.setattr("checkpoints_app.store.compact_index.os.fstat", gone)
+    assert CompactIndex(tmp_path).candidates(pack(1)[1]) == [pack(1)[0]]
+
+
 def test_packs_that_are_gone_are_forgotten_and_the_others_stay(tmp_path: Path) -> None:
     index = CompactIndex(tmp_path)
     index.add([pack(1), pack(2), pack(3)])
