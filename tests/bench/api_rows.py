@@ -1,8 +1,10 @@
 """Synthetic rows of a large installation, made by the database itself: sessions with checkpoints, packs, events and operations.
 
 Three sessions in five are one account's, the others forty accounts'. Each session has ten checkpoints that need its one pack, a hundred
-events and ten operations; the newest of the large account has a long history besides, to be read at its end.
+events and ten operations, or as many as are asked for; the newest of the large account has a long history besides, to be read at its end.
 """
+
+from dataclasses import dataclass
 
 from django.db import connection
 from django.utils import timezone
@@ -15,6 +17,18 @@ CHECKPOINTS, EVENTS, OPERATIONS = 10, 100, 10
 LONG = 20  # times as many checkpoints and events in the session that is read at its end
 PIN, IMAGE = "1" * 64, "2" * 64
 UNITS = "'\\x000010'::bytea"  # all of 4096 (checkpoints_app/store/bitmap.py)
+
+
+@dataclass(frozen=True)
+class Depth:
+    """What each session has."""
+
+    checkpoints: int = CHECKPOINTS
+    events: int = EVENTS
+    operations: int = OPERATIONS
+
+
+WHOLE = Depth()
 
 _NAMES = """
 CREATE OR REPLACE FUNCTION bench_session(n bigint) RETURNS text LANGUAGE sql IMMUTABLE AS $$ SELECT md5('session' || n) $$;
@@ -41,24 +55,24 @@ def prepare(*, with_image: bool = True) -> None:
         Image.objects.create(digest=IMAGE, name="tiny", architecture="x86_64", default_memory_bytes=1 << 30)
 
 
-def grow(first: int, last: int) -> None:
+def grow(first: int, last: int, depth: Depth = WHOLE) -> None:
     """Sessions first to last with all that is theirs. Session 0 is the one with the long history."""
     from checkpoints_app.models import Checkpoint, PackEdge
     from sessions_app.models import Operation, Session, SessionEvent
 
     with copies.bare(Checkpoint, PackEdge, Operation, Session, SessionEvent):
-        _grow(f"generate_series({first}::bigint, {last}::bigint) n", long_too=first == 0)
+        _grow(f"generate_series({first}::bigint, {last}::bigint) n", depth, long_too=first == 0)
 
 
-def _grow(several: str, *, long_too: bool) -> None:
-    _sessions(several)
-    _checkpoints(several, CHECKPOINTS)
-    _packs(several)
-    _events(several, EVENTS)
-    _operations(several)
+def _grow(several: str, depth: Depth, *, long_too: bool) -> None:
+    _sessions(several, depth)
+    _checkpoints(several, depth.checkpoints)
+    _packs(several, depth.checkpoints)
+    _events(several, depth.events)
+    _operations(several, depth.operations)
     if long_too:
-        _checkpoints("(SELECT 0::bigint AS n) one", CHECKPOINTS * LONG, beyond=CHECKPOINTS)
-        _events("(SELECT 0::bigint AS n) one", EVENTS * LONG, beyond=EVENTS)
+        _checkpoints("(SELECT 0::bigint AS n) one", depth.checkpoints * LONG, beyond=depth.checkpoints)
+        _events("(SELECT 0::bigint AS n) one", depth.events * LONG, beyond=depth.events)
 
 
 def settle() -> None:
@@ -67,7 +81,7 @@ def settle() -> None:
         cursor.execute("VACUUM ANALYZE")
 
 
-def _sessions(several: str) -> None:
+def _sessions(several: str, depth: Depth) -> None:
     from sessions_app.models import Account, Session
 
     like = Session(
@@ -81,8 +95,8 @@ def _sessions(several: str) -> None:
         account_id="bench_account(n)",
         name="CASE WHEN n % 3 = 0 THEN 'agent-' || n ELSE '' END",
         runtime_state="CASE WHEN n % 20 = 7 THEN 'deleted' WHEN n % 20 = 8 THEN 'failed' ELSE 'parked' END",
-        head_checkpoint_id=f"bench_checkpoint(n, {CHECKPOINTS})",
-        event_count=str(EVENTS),
+        head_checkpoint_id=f"bench_checkpoint(n, {depth.checkpoints})",
+        event_count=str(depth.events),
         created_at="now() - interval '1 day' - n * interval '1 second'",
         last_activity_at="now() - n * interval '1 second'",
     )
@@ -109,7 +123,7 @@ def _checkpoints(several: str, count: int, *, beyond: int = 0) -> None:
     )
 
 
-def _packs(several: str) -> None:
+def _packs(several: str, checkpoints: int) -> None:
     from checkpoints_app.models import Pack, PackEdge
 
     copies.insert(
@@ -121,7 +135,7 @@ def _packs(several: str) -> None:
     )
     copies.insert(
         PackEdge(checkpoint_id="", pack_id="", units=b""),
-        f"{several}, generate_series(1, {CHECKPOINTS}) k",
+        f"{several}, generate_series(1, {checkpoints}) k",
         checkpoint_id="bench_checkpoint(n, k)",
         pack_id="bench_pack(n)",
         units=UNITS,
@@ -142,7 +156,7 @@ def _events(several: str, count: int, *, beyond: int = 0) -> None:
     )
 
 
-def _operations(several: str) -> None:
+def _operations(several: str, count: int) -> None:
     from sessions_app.models import Operation
 
     like = Operation(
@@ -152,7 +166,7 @@ def _operations(several: str) -> None:
     )  # fmt: skip
     copies.insert(
         like,
-        f"{several}, generate_series(1, {OPERATIONS}) k",
+        f"{several}, generate_series(1, {count}) k",
         id="'op_' || left(md5('operation' || n || '.' || k), 24)",
         account_id="bench_account(n)",
         session_id="bench_session(n)",

@@ -1,17 +1,21 @@
-"""Beside the bench of control: a bare Celery task on the same Redis, without rows, leases or machines, by a worker of its own."""
+"""Beside the bench of control: what the bare parts take, without rows, leases or machines. The Celery task has a worker of its own."""
 
 import os
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from typing import Any
 
+import psycopg
 import redis
 from celery import Celery
 
 from keepstate_site.settings.queue import broker_url
 from keepstate_site.stack.paths import PROJECT
+from tests.bench.api_server import Caller
+from tests.bench.report import Row, row
 
 QUEUE, ANSWERS = "bench.bare", "bench:bare"
 WARM = 5
@@ -44,7 +48,41 @@ def _worker(url: str) -> Iterator[None]:
         process.wait(60)
 
 
-def measure(url: str, times: int) -> tuple[list[float], float]:
+def measure(url: str, database: "psycopg.Connection[Any]", redis_url: str, times: int) -> list[Row]:
+    """Each so many times. `database` commits by itself."""
+    tasks, rate = _tasks(redis_url, times)
+    return [
+        row("beside: a commit of one row", "ms", _commits(database, times)),
+        row("beside: an answer of /healthz", "ms", _answers(url, times)),
+        row("beside: a bare Celery task, dispatch", "ms", tasks),
+        row("beside: bare Celery tasks, a second", "1/s", [rate]),
+    ]
+
+
+def _commits(database: "psycopg.Connection[Any]", times: int) -> list[float]:
+    database.execute("CREATE TABLE bench_bare (id bigserial PRIMARY KEY)")
+    try:
+        return _timed(lambda: database.execute("INSERT INTO bench_bare DEFAULT VALUES"), times)
+    finally:
+        database.execute("DROP TABLE bench_bare")
+
+
+def _answers(url: str, times: int) -> list[float]:
+    caller = Caller(url)
+    return _timed(lambda: caller.get("/healthz"), times)
+
+
+def _timed(act: Callable[[], object], times: int) -> list[float]:
+    """Milliseconds of each; the first few are not counted."""
+    took = []
+    for _ in range(WARM + times):
+        began = time.perf_counter()
+        act()
+        took.append((time.perf_counter() - began) * 1000)
+    return took[WARM:]
+
+
+def _tasks(url: str, times: int) -> tuple[list[float], float]:
     """Milliseconds from the sending of each of so many, one after another, to its start; and how many a second all at once are."""
     app.conf.broker_url = broker_url(url)
     with redis.Redis.from_url(url, socket_timeout=2 * ANSWER_SECONDS) as answers, _worker(url):

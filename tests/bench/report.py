@@ -16,14 +16,14 @@ from pathlib import Path
 
 @dataclass(frozen=True)
 class Row:
-    """Quantiles of n measurements. `budget` and `within` are None where there is no budget."""
+    """Quantiles of n measurements, None where n is 0. `budget` and `within` are None where there is no budget, or nothing to compare."""
 
     name: str
     unit: str
     n: int
-    p50: float
-    p95: float
-    max: float
+    p50: float | None
+    p95: float | None
+    max: float | None
     budget: float | None = None
     within: bool | None = None
     beside: dict[str, float] = field(default_factory=dict)
@@ -42,7 +42,12 @@ def row(name: str, unit: str, values: Sequence[float], *, budget: float | None =
 def rate_row(name: str, unit: str, values: Sequence[float], *, least: float, **beside: float) -> Row:
     """Of a rate, which is good where it is large: its median is compared with the least that it may be."""
     made = row(name, unit, values, at="p50", **beside)
-    return replace(made, budget=least, within=made.p50 >= least)
+    return replace(made, budget=least, within=quantile(values, 0.5) >= least)
+
+
+def unmeasured(name: str, unit: str, *, budget: float | None = None) -> Row:
+    """What was to be measured, in a run that ended before it."""
+    return Row(name, unit, 0, None, None, None, budget)
 
 
 def quantile(values: Sequence[float], share: float) -> float:
@@ -76,12 +81,23 @@ def publish(bench: str, method: str, rows: Sequence[Row], file: Path | None, **m
     print(f"\n{bench}: {method}")
     print(f"{'':58}{'n':>4}{'p50':>10}{'p95':>10}{'max':>10}  unit  budget")
     for one in rows:
-        verdict = "" if one.budget is None else f"{one.budget:g} {'ok' if one.within else 'MISSED'}"
-        print(f"{one.name:58}{one.n:4}{one.p50:10.4g}{one.p95:10.4g}{one.max:10.4g}  {one.unit:4}  {verdict}")
+        verdict = "" if one.budget is None else f"{one.budget:g} {_VERDICTS[one.within]}"
+        figures = "".join(f"{'-':>10}" if value is None else f"{value:10.4g}" for value in (one.p50, one.p95, one.max))
+        print(f"{one.name:58}{one.n:4}{figures}  {one.unit:4}  {verdict}")
     if file is not None:
-        whole = {"bench": bench, "date": datetime.now(UTC).isoformat(timespec="seconds"), "machine": machine(), "method": method}
-        file.write_text(json.dumps({**whole, "rows": [asdict(one) for one in rows], **more}, indent=2) + "\n")
+        write(bench, method, rows, file, **more)
     return int(any(one.within is False for one in rows))
+
+
+_VERDICTS = {True: "ok", False: "MISSED", None: "not measured"}
+
+
+def write(bench: str, method: str, rows: Sequence[Row], file: Path, **more: object) -> None:
+    """Whole or not at all: a bench may write again and again while it goes on."""
+    whole = {"bench": bench, "date": datetime.now(UTC).isoformat(timespec="seconds"), "machine": machine(), "method": method}
+    draft = file.with_name(f"{file.name}.new")
+    draft.write_text(json.dumps({**whole, "rows": [asdict(one) for one in rows], **more}, indent=2) + "\n")
+    draft.replace(file)
 
 
 def machine() -> dict[str, object]:

@@ -12,7 +12,7 @@ from tests.bench import store_large
 from tests.bench.moments import Moment, moments
 from tests.bench.ours import IMAGES
 from tests.bench.peers import PEERS, Ours, Store, stores, versions
-from tests.bench.report import Row, publish, row
+from tests.bench.report import Row, publish, quantile, row
 from tests.bench.watched import Watched
 
 METHOD = (
@@ -137,7 +137,7 @@ def _beside(name: str, unit: str, values: dict[str, list[float]], share: float |
 
 def _split(values: dict[str, list[float]]) -> tuple[list[float], dict[str, float]]:
     ours, *peers = values.items()
-    return ours[1], {name: row(name, "", measured).p50 for name, measured in peers}
+    return ours[1], {name: round(quantile(measured, 0.5), 4) for name, measured in peers}
 
 
 def _arguments() -> argparse.Namespace:
