@@ -42,9 +42,20 @@ class S3Server:
         self.process.terminate()
         self.process.wait(STOP_SECONDS)
 
-    def start(self) -> None:
-        """From the main thread, after a stop: it has what it had, at the same address. Returns once it answers."""
+    def kill(self) -> None:
+        """As when it crashes: what it has acknowledged is in its files, and there after a start."""
+        self.process.kill()
+        self.process.wait(STOP_SECONDS)
+
+    @property
+    def is_up(self) -> bool:
+        return self.process.poll() is None
+
+    def start(self, *, wait: bool = True) -> None:
+        """From the main thread, after a stop: it has what it had, at the same address. Returns once it answers, or at once."""
         self.process = self.again()
+        if not wait:
+            return
         until(partial(_settled, self), READY_SECONDS, "SeaweedFS answers or ends")
         assert self.process.poll() is None, "SeaweedFS did not start again"
 

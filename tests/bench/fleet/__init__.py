@@ -5,7 +5,8 @@ asking    requests that survive cuts, each with its key; every answer is judged 
 ledger    what is known of each session: its state, and that of each of its checkpoints
 acts      what a client does with one session, each act followed by what the ledger learns of it
 clients   some of them at once, choosing by the seed
-faults    the table of faults, and when each comes
+operator  moves that an operator asks for
+faults    the table of faults, and when each comes; unwilling: a store that answers 503
 judge     the end: every session answers, and nothing is left over
-figures   the rows that are published
+measured  the rows that are published
 """

@@ -17,6 +17,7 @@ from tests.bench.fleet.house import House
 from tests.bench.fleet.journal import Journal
 from tests.bench.fleet.ledger import Known, Ledger, States
 from tests.bench.fleet.measured import Measured
+from tests.bench.fleet.operator import Operator
 
 IMAGE = "tiny"
 _BUSY_SECONDS = 0.5
@@ -28,6 +29,7 @@ DEAD_AFTER = 3
 class Acts:
     asking: Asking
     house: House
+    operator: Operator
     journal: Journal
     ledger: Ledger
     measured: Measured
@@ -116,13 +118,33 @@ class Acts:
         with self.house.draining(host) as no_more:
             return self.resume(known, once_answered=no_more) and self._answers(known, step=False)
 
+    def moved_by_operator(self, known: Known) -> bool:
+        """An operator asks for it: the save and the resume are the fleet's. It stays where it is if no other host has room by then."""
+        states, count, at = known.states, known.count, self.journal.now()
+        asked = outcome = self.operator.move(known.id)
+        if asked.ok:
+            outcome = self.asking.follow("move", asked.operation_id, about=known.id)
+        else:
+            self.asking.judge("move", asked, known.id, at)
+        if outcome.ok:
+            known.saved_as(outcome.response["checkpoint_id"], states, count)
+        elif self._settled(known) is None:  # it may have been accepted, and its save published, all the same
+            return False
+        else:
+            self._learn(known, states, count)
+        arrived = self.look(known)
+        if outcome.ok:
+            self.measured.moved_by_operator(*self.house.move_of(known.id, asked.operation_id))
+        return arrived
+
     def park(self, known: Known) -> bool:
         return self.save(known, stop=True) and self.resume(known) and self._answers(known, step=False)
 
     def delete(self, known: Known) -> None:
         outcome = self.asking.do("delete", "DELETE", f"/api/sessions/{known.id}?force=1", about=known.id)
         known.deleted = outcome.ok or self._view(known) is None
-        known.owed.clear()
+        if known.deleted:
+            known.owed.clear()
 
     def _settled(self, known: Known) -> dict[str, Any] | None:
         """The session once nothing is under way on it; None if it is not there, which is a finding, or stays busy past the bound."""
@@ -177,6 +199,7 @@ class Acts:
             return False
         known.unanswered = 0
         wrong = known.heard(said, answered_step=step)
+        self.measured.judged()
         self._note(known, wrong)
         if not wrong:
             self._paid(known, at)
@@ -187,7 +210,7 @@ class Acts:
         for fault, began in list(known.owed.items()):
             if began <= asked_at:
                 del known.owed[fault]
-                self.measured.recovered(fault, self.journal.now() - began)
+                self.measured.recovered(fault, self.journal.now())
 
     def _exec(self, known: Known, command: str) -> Outcome:
         body = {"Cmd": command, "Timeout": guest.EXEC_SECONDS}
@@ -205,7 +228,7 @@ class Acts:
 
     def _adopt(self, parent: Known, child: str, checkpoint: str, states: States) -> None:
         count = 0  # the parent's at that save is not looked up: a child's count may only grow from here
-        known = Known(child, states, begun=True)
+        known = Known(child, states, begun=True, is_child=True)
         self._learn(known, states, count)
         if checkpoint and checkpoint not in known.saved:
             known.saved_as(checkpoint, states, count)

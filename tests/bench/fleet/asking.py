@@ -39,6 +39,11 @@ class Outcome:
     operation_id: str = ""
     seconds: float = 0.0
 
+    @property
+    def end(self) -> str:
+        """done; refused CODE, at once; failed CODE, after it was accepted."""
+        return "done" if self.ok else f"{'failed' if self.operation_id else 'refused'} {self.code}"
+
 
 @dataclass
 class Asking:
@@ -75,15 +80,29 @@ class Asking:
             outcome = self._ended(act, answer, began)
         except Refused as refusal:
             outcome = Outcome(False, None, refusal.code, str(refusal.error.get("message")), seconds=time.monotonic() - began)
+        self.judge(act, outcome, about, at)
+        return outcome
+
+    def follow(self, act: str, operation_id: str, *, about: str) -> Outcome:
+        """Wait for the end of what somebody else has asked for, and judge it likewise."""
+        began, at = time.monotonic(), self.journal.now()
+        try:
+            outcome = self._ended(act, {"operation_id": operation_id}, began)
+        except Refused as refusal:
+            outcome = Outcome(False, None, refusal.code, str(refusal.error.get("message")), operation_id)
+        self.judge(act, outcome, about, at)
+        return outcome
+
+    def judge(self, act: str, outcome: Outcome, about: str, began: float) -> None:
+        """Count it, and note what may not be."""
         with self._lock:
-            self.counts[f"{act} {'done' if outcome.ok else outcome.code}"] += 1
+            self.counts[f"{act} {outcome.end}"] += 1
         self.journal.write(
-            act, session=about, began=round(at, 2), ok=outcome.ok, code=outcome.code, message=outcome.message,
+            act, session=about, began=round(began, 2), ok=outcome.ok, code=outcome.code, message=outcome.message,
             operation=outcome.operation_id, seconds=round(outcome.seconds, 2),
         )  # fmt: skip
         if not outcome.ok and outcome.code != UNENDED and not is_expected(act, outcome.code, outcome.message):
-            self.journal.finding(f"{act} was refused as it may not be: {outcome.code}: {outcome.message}", operation=outcome.operation_id)
-        return outcome
+            self.journal.finding(f"{act} {outcome.end}, as it may not: {outcome.message}", operation=outcome.operation_id)
 
     def _answered(self, act: str, call: Callable[[], tuple[int, Any]]) -> tuple[int, Any]:
         """Send until it is answered. Raises Refused with what was answered, or with the code `unended` at the bound."""

@@ -15,7 +15,8 @@ WEIGHTS: Sequence[tuple[int, Callable[[Acts, Known], object]]] = (
     (24, lambda acts, known: acts.look(known, step=True) and acts.save(known)),
     (14, lambda acts, known: acts.look(known, step=True) and acts.kill(known)),
     (8, lambda acts, known: acts.look(known) and acts.park(known)),
-    (8, lambda acts, known: acts.look(known, step=True) and acts.move(known)),
+    (4, lambda acts, known: acts.look(known, step=True) and acts.move(known)),
+    (6, lambda acts, known: acts.look(known, step=True) and acts.moved_by_operator(known)),
     (8, lambda acts, known: acts.look(known) and acts.kill(known)),
 )
 DELETES = 0.05  # the share of visits that delete, once there are as many sessions as there should be

@@ -7,20 +7,23 @@ from contextlib import AbstractContextManager, contextmanager
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from tests.bench.fleet.unwilling import unwilling
 from tests.gates.fleet import processes
 from tests.gates.fleet.host import HostProcess
 from tests.gates.fleet.room import FleetRoom
+from tests.support.seaweed import S3Server
 
 
 @dataclass(frozen=True)
 class Fault:
     """Entered when it begins and left when it ends, both on the main thread. `lasts`: seconds, from and to. `of_host`: it is given a host's
-    id, and until it has ended no other comes to that host; else "".
+    id, and until it has ended no other comes to that host; else "". `of_store`: it is not started again meanwhile, should it have ended.
     """
 
     during: Callable[[FleetRoom, str], AbstractContextManager[None]]
     lasts: tuple[float, float] = (0, 0)
     of_host: bool = False
+    of_store: bool = False
 
 
 def _host(begin: Callable[[HostProcess], object], end: Callable[[HostProcess], object] = lambda _: None) -> Callable[..., Any]:
@@ -52,15 +55,17 @@ def _machines(host: HostProcess) -> None:
     processes.send(host.machine_pids(), signal.SIGKILL)
 
 
+def _s3(fleet: FleetRoom) -> S3Server:
+    assert fleet.s3 is not None
+    return fleet.s3
+
+
 def _store(number: signal.Signals) -> Callable[[FleetRoom], None]:
-    def send(fleet: FleetRoom) -> None:
-        assert fleet.s3 is not None
-        fleet.s3.process.send_signal(number)
-
-    return send
+    return lambda fleet: _s3(fleet).process.send_signal(number)
 
 
-#: A host that was killed is started again half a minute later; one that is paused is continued when it was given up long ago.
+#: A host that was killed is started again half a minute later; one that is paused is continued when it was given up long ago. A store that
+#: was killed answers some ten seconds after its start.
 FAULTS: Mapping[str, Fault] = {
     "vm worker killed": Fault(_host(lambda host: host.kill_workers("vm")), of_host=True),
     "io worker killed": Fault(_host(lambda host: host.kill_workers("io")), of_host=True),
@@ -80,7 +85,11 @@ FAULTS: Mapping[str, Fault] = {
     "postgres restarted": Fault(_front(lambda fleet: fleet.postgres.restart())),
     "postgres killed": Fault(_front(lambda fleet: fleet.postgres.kill(), lambda fleet: fleet.postgres.start()), (1, 4)),
     "connections cut": Fault(_front(lambda fleet: fleet.postgres.cut_connections())),
-    "store silent": Fault(_front(_store(signal.SIGSTOP), _store(signal.SIGCONT)), (8, 15)),
+    "store silent": Fault(_front(_store(signal.SIGSTOP), _store(signal.SIGCONT)), (8, 15), of_store=True),
+    "store refuses connections": Fault(
+        _front(lambda fleet: _s3(fleet).kill(), lambda fleet: _s3(fleet).start(wait=False)), (3, 8), of_store=True
+    ),
+    "store answers 503": Fault(lambda fleet, _: unwilling(_s3(fleet)), (8, 15), of_store=True),
 }
 
 

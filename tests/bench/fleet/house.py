@@ -21,6 +21,12 @@ LEFT JOIN checkpoints_app_checkpoint saved ON saved.id = resume.response->>'chec
 LEFT JOIN sessions_app_operation save ON save.id = saved.operation_id AND save.kind = 'checkpoint'
 WHERE resume.id = %s
 """
+#: How the move ended that began with this save, in the words of the session's history.
+_MOVE = """
+SELECT event.type, event.payload FROM sessions_app_sessionevent event, sessions_app_operation save
+WHERE event.session_id = %s AND event.type IN ('session.moved', 'session.move_failed')
+  AND save.id = %s AND event.recorded_at > save.accepted_at ORDER BY event.number LIMIT 1
+"""
 
 
 class House:
@@ -52,6 +58,15 @@ class House:
     def way_of(self, operation_id: str) -> Way:
         found = self.rows(_WAY, operation_id)
         return Way(*found[0]) if found else Way()
+
+    def move_of(self, session_id: str, save: str) -> tuple[str, dict[str, Any]]:
+        """Its event's type and facts; ("", {}) where it has none, for the resume that was to follow did not come about."""
+        found = self.rows(_MOVE, session_id, save)
+        return found[0] if found else ("", {})
+
+    def accelerators(self) -> list[str]:
+        """That the hosts' machines run with."""
+        return [row[0] for row in self.rows("SELECT DISTINCT facts->>'accelerator' FROM checkpoints_app_pin ORDER BY 1")]
 
     def kill_machine(self, session_id: str) -> int:
         """SIGKILL every hypervisor that runs for the session, on whichever host. How many they were."""

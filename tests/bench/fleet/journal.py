@@ -8,7 +8,10 @@ from typing import Any
 
 
 class Journal:
-    """JSON lines with seconds since the start. Any thread may write. A finding is what the product may not do; one is enough to fail."""
+    """JSON lines with seconds since the start. Any thread may write; once it is closed, to no effect.
+
+    A finding is what the product may not do; one is enough to fail.
+    """
 
     def __init__(self, file: Path) -> None:
         self.file = file
@@ -24,12 +27,14 @@ class Journal:
     def write(self, what: str, **facts: Any) -> None:
         line = json.dumps({"at": round(self.now(), 2), "what": what, **facts}, default=str)
         with self._lock:
-            self._stream.write(line + "\n")
+            if not self._stream.closed:
+                self._stream.write(line + "\n")
 
     def finding(self, text: str, **facts: Any) -> None:
         self.write("FINDING", text=text, **facts)
         with self._lock:
-            self.findings.append(f"{self.now():.0f} s: {text} {facts or ''}".rstrip())
+            if not self._stream.closed:
+                self.findings.append(f"{self.now():.0f} s: {text} {facts or ''}".rstrip())
 
     def close(self) -> None:
         with self._lock:

@@ -6,7 +6,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +15,7 @@ from tests.bench.fleet.acts import Acts
 from tests.bench.fleet.house import House
 from tests.bench.fleet.journal import Journal
 from tests.bench.fleet.ledger import Known, Ledger
+from tests.bench.fleet.operator import settings_of
 from tests.bench.soak_footprint import Footprint
 from tests.gates.fleet import processes
 from tests.support.networks import held_below
@@ -53,16 +54,23 @@ ROWS_OF_NONE: Mapping[str, str] = {
 
 @dataclass
 class Judge:
+    """`left`: how many of each kind were left over, once with the sessions there and once when all were deleted; `seen`: what there was to
+    look at, so that a judge that saw nothing is found.
+    """
+
     house: House
     journal: Journal
     ledger: Ledger
     bound_seconds: float
+    left: dict[str, dict[str, int]] = field(default_factory=dict)
+    seen: dict[str, int] = field(default_factory=dict)
 
     def everything_answers(self, acts: Acts) -> None:
         """Every session that was not deleted; and there is no other."""
         deadline = time.monotonic() + self.bound_seconds
         for known in self.ledger.living():
             self._answers(acts, known, deadline)
+        self.seen |= {"sessions": len(self.ledger.living()), "machines": len(self._machines()), "files": len(self._files())}
         there = {row[0] for row in self.house.rows("SELECT id FROM sessions_app_session WHERE runtime_state <> 'deleted'")}
         known_ids = {known.id for known in self.ledger.living()}
         if there != known_ids:
@@ -81,14 +89,19 @@ class Judge:
 
     def nothing_left(self, *, sessions: bool) -> None:
         """Wait until nothing is there that should not be; what still is at the bound is a finding. `sessions`: some run on."""
-        deadline = time.monotonic() + self.bound_seconds
-        while left := self._left(sessions=sessions):
-            if time.monotonic() > deadline:
-                for what, which in left.items():
-                    self.journal.finding(f"left over: {what}", which=which)
+        deadline, when = time.monotonic() + self.bound_seconds, "sessions there" if sessions else "all deleted"
+        while True:
+            left = self._left(sessions=sessions)
+            self.left[when] = {what: len(which) for what, which in left.items()}
+            if not any(left.values()):
+                self.journal.write("nothing is left over", sessions=sessions)
                 return
+            if time.monotonic() > deadline:
+                break
             time.sleep(_LOOK_SECONDS)
-        self.journal.write("nothing is left over", sessions=sessions)
+        for what, which in left.items():
+            if which:
+                self.journal.finding(f"left over: {what}", which=which)
 
     def _left(self, *, sessions: bool) -> dict[str, list[Any]]:
         queries = ROWS if sessions else {**ROWS, **ROWS_OF_NONE}
@@ -99,7 +112,7 @@ class Judge:
         left["file of a save"] = [str(path) for path in self._files() if path.parent.name == "staging"]
         left["network"] = [str(path) for path in held_below(self.house.fleet.root) if path.name not in running]
         left["process that nobody supervises"] = self._orphaned()
-        return {what: which for what, which in left.items() if which}
+        return left
 
     def _running(self) -> set[str]:
         """The names of the runtime directories that must be there."""
@@ -128,11 +141,7 @@ class Judge:
 
     def store(self, *, empty: bool) -> None:
         """No object that no row names, no row without its object; `empty`: of no session at all, so only the account's key is there."""
-        env = {
-            **self.house.fleet.environment,
-            "KEEPSTATE_VAR": str(self.house.fleet.root),
-            "DJANGO_SETTINGS_MODULE": "keepstate_site.settings",
-        }
+        env = settings_of(self.house.fleet.environment, self.house.fleet.root)
         done = subprocess.run(
             [sys.executable, "-m", "tests.bench.fleet.inside"],
             cwd=PROJECT,
@@ -147,13 +156,19 @@ class Judge:
             return
         seen = json.loads(done.stdout.splitlines()[-1])
         self.journal.write("store", objects=len(seen["keys"]), **{name: seen[name] for name in ("nobodys", "missing")})
+        when = self.left.setdefault("all deleted" if empty else "sessions there", {})
+        when |= {f"object of the store: {what}": len(seen[what]) for what in ("nobodys", "missing")}
+        self.seen["objects, all deleted" if empty else "objects"] = len(seen["keys"])
         if not seen["keys"]:
             self.journal.finding("the store tells of no object at all: nothing was judged")
         for what in ("nobodys", "missing"):
             if seen[what]:
                 self.journal.finding(f"left over in the store: {what}", which=seen[what])
-        if empty and (kept := [key for key in seen["keys"] if "/packs/" in key or "/manifests/" in key or "/erased/" in key]):
-            self.journal.finding("objects of deleted sessions are in the store", which=kept)
+        if empty:
+            kept = [key for key in seen["keys"] if "/packs/" in key or "/manifests/" in key or "/erased/" in key]
+            when["object of the store: of a deleted session"] = len(kept)
+            if kept:
+                self.journal.finding("objects of deleted sessions are in the store", which=kept)
 
     def growth(self, warm: Footprint, end: Footprint) -> list[float]:
         """MiB that each process which was there all the time has grown by."""

@@ -28,6 +28,7 @@ class Known:
     unanswered: int = 0  # questions in a row that its program did not answer in time, while its machine was there
     begun: bool = False  # its program runs, and a first checkpoint holds it
     deleted: bool = False
+    is_child: bool = False  # of a fork
     lock: threading.Lock = field(default_factory=threading.Lock)
     owed: dict[int, float] = field(default_factory=dict)  # number of a fault that touched it: when, until it has answered again
 
@@ -98,9 +99,10 @@ class Ledger:
         with self._lock:
             return self._known.get(session_id)
 
-    def owe(self, fault: int, at: float, touched: Iterable[str]) -> None:
-        """These sessions were touched by that fault: their next good answer ends it for them."""
+    def owe(self, fault: int, at: float, touched: Iterable[str]) -> int:
+        """These sessions were touched by that fault: their next good answer ends it for them. How many they are."""
         wanted = set(touched)
-        for known in self.living():
-            if known.id in wanted and known.begun:
-                known.owed[fault] = at
+        owing = [known for known in self.living() if known.id in wanted and known.begun]
+        for known in owing:
+            known.owed[fault] = at
+        return len(owing)

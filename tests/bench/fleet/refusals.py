@@ -16,6 +16,7 @@ EXPECTED: Mapping[str, frozenset[str]] = {
     "save": frozenset(_BUSY | _GONE | {"ks_save_failed", "ks_guest_silent", "ks_stopping"}),
     "resume": frozenset(_BUSY | _PLACE | _STORE | {"ks_guest_silent", "ks_stopping"}),
     "fork": frozenset(_BUSY | _GONE | _PLACE | _STORE | {"ks_save_failed", "ks_guest_silent", "ks_stopping"}),
+    "move": frozenset(_BUSY | _GONE | _PLACE | {"ks_save_failed", "ks_guest_silent", "ks_stopping", "ks_unavailable"}),
     "delete": frozenset(_BUSY | {"ks_not_found", "ks_idempotency_conflict"}),  # sent again: it is gone, and its key with it
     "read": frozenset(),
 }

@@ -41,17 +41,18 @@ class Rota:
     def _begin(self, planned: Planned) -> None:
         fault = FAULTS[planned.kind]
         touched = self.house.sessions_of(planned.host) if fault.of_host else [known.id for known in self.ledger.living()]
-        self.measured.began(planned.number, planned.kind)
         began = self.journal.now()
         self.journal.write("fault", **planned.words(), touched=len(touched))
         running = fault.during(self.house.fleet, planned.host)
         running.__enter__()
         self._on.append((planned, running))
-        self.ledger.owe(planned.number, began, touched)
+        self.measured.began(planned.number, planned.kind, began)
+        self.measured.touched(planned.number, self.ledger.owe(planned.number, began, touched))
 
     def _end(self, planned: Planned, running: AbstractContextManager[None]) -> None:
         self._on.remove((planned, running))
         running.__exit__(None, None, None)
+        self.measured.over(planned.number, self.journal.now())
         self.journal.write("fault over", number=planned.number, kind=planned.kind)
 
     def _revive(self) -> None:
@@ -60,3 +61,7 @@ class Rota:
             if name not in held and not host.is_up:
                 self.journal.write("host started again", host=name)
                 host.start(wait=False)
+        store = self.house.fleet.s3
+        if store is not None and not store.is_up and not any(FAULTS[planned.kind].of_store for planned, _ in self._on):
+            self.journal.write("store started again")  # another process had taken one of its ports
+            store.start(wait=False)
