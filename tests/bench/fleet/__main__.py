@@ -54,7 +54,7 @@ def _print(details: dict[str, Any]) -> None:
     for when, kinds in details["left over"].items():
         there = [f"{count} {what}" for what, count in kinds.items() if count]
         print(f"left over, {when}: {', '.join(there) or 'nothing'}, of {len(kinds)} kinds")
-    for name in ("moves by an operator", "answers compared with the model", "sessions", "looked at", "accelerators"):
+    for name in ("attempts", "moves by an operator", "answers compared with the model", "sessions", "looked at", "accelerators"):
         print(f"{name}: {details[name]}")
     for finding in details["findings"]:
         print(f"FINDING {finding}")

@@ -134,7 +134,9 @@ class Acts:
             self._learn(known, states, count)
         arrived = self.look(known)
         if outcome.ok:
-            self.measured.moved_by_operator(*self.house.move_of(known.id, asked.operation_id))
+            event, facts = self.house.move_of(asked.operation_id)
+            self.measured.moved_by_operator(event, facts)
+            self.journal.write("moved", session=known.id, event=event, facts=facts, resume=self.house.resume_of_move(asked.operation_id))
         return arrived
 
     def park(self, known: Known) -> bool:

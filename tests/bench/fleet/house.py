@@ -24,9 +24,21 @@ WHERE resume.id = %s
 #: How the move ended that began with this save, in the words of the session's history.
 _MOVE = """
 SELECT event.type, event.payload FROM sessions_app_sessionevent event, sessions_app_operation save
-WHERE event.session_id = %s AND event.type IN ('session.moved', 'session.move_failed')
+WHERE event.session_id = save.session_id AND event.type IN ('session.moved', 'session.move_failed')
   AND save.id = %s AND event.recorded_at > save.accepted_at ORDER BY event.number LIMIT 1
 """
+#: And its resume: attempts, seconds until a worker claimed it, and until it ended.
+_RESUME_OF_MOVE = """
+SELECT resume.attempt, extract(epoch FROM resume.started_at - resume.accepted_at),
+  extract(epoch FROM resume.finished_at - resume.accepted_at)
+FROM sessions_app_operation resume, sessions_app_operation save
+WHERE resume.session_id = save.session_id AND resume.kind = 'resume' AND resume.parameters->>'by' = 'moved'
+  AND save.id = %s AND resume.accepted_at > save.accepted_at ORDER BY resume.accepted_at LIMIT 1
+"""
+_ACCELERATORS = "SELECT DISTINCT facts->>'accelerator' FROM checkpoints_app_pin ORDER BY 1"
+_ATTEMPTS = "SELECT kind, attempt, count(*) FROM sessions_app_operation WHERE attempt > 0 GROUP BY kind, attempt ORDER BY kind, attempt"
+#: Each with how many values it takes.
+QUERIES = ((_WAY, 1), (_MOVE, 1), (_RESUME_OF_MOVE, 1), (_ATTEMPTS, 0), (_ACCELERATORS, 0))
 
 
 class House:
@@ -59,14 +71,26 @@ class House:
         found = self.rows(_WAY, operation_id)
         return Way(*found[0]) if found else Way()
 
-    def move_of(self, session_id: str, save: str) -> tuple[str, dict[str, Any]]:
+    def move_of(self, save: str) -> tuple[str, dict[str, Any]]:
         """Its event's type and facts; ("", {}) where it has none, for the resume that was to follow did not come about."""
-        found = self.rows(_MOVE, session_id, save)
+        found = self.rows(_MOVE, save)
         return found[0] if found else ("", {})
+
+    def resume_of_move(self, save: str) -> dict[str, Any]:
+        """Empty where there is none."""
+        found = self.rows(_RESUME_OF_MOVE, save)
+        return dict(zip(("attempts", "claimed_after", "ended_after"), found[0], strict=True)) if found else {}
+
+    def attempts(self) -> dict[str, dict[str, int]]:
+        """Of the sessions that are there: operations by kind and by how often a worker had to begin them."""
+        told: dict[str, dict[str, int]] = {}
+        for kind, attempt, count in self.rows(_ATTEMPTS):
+            told.setdefault(kind, {})[str(attempt)] = count
+        return told
 
     def accelerators(self) -> list[str]:
         """That the hosts' machines run with."""
-        return [row[0] for row in self.rows("SELECT DISTINCT facts->>'accelerator' FROM checkpoints_app_pin ORDER BY 1")]
+        return [row[0] for row in self.rows(_ACCELERATORS)]
 
     def kill_machine(self, session_id: str) -> int:
         """SIGKILL every hypervisor that runs for the session, on whichever host. How many they were."""

@@ -50,8 +50,9 @@ class Measured:
         with self._lock:
             self.resumes["all"].append(outcome.seconds)
             self.resumes[WARMTH.get(outcome.response.get("images_from"), "other")].append(outcome.seconds)
-            if way.host and way.saved_on:
-                self.resumes["same host" if way.host == way.saved_on else "other host"].append(outcome.seconds)
+            if not way.host or not way.saved_on:
+                return
+            self.resumes["same host" if way.host == way.saved_on else "other host"].append(outcome.seconds)
             fetched = outcome.response.get("fetched_bytes")
             if way.host != way.saved_on and fetched is not None:
                 self.fetched.append(fetched / MIB)

@@ -59,6 +59,7 @@ class Soak:
         self.growth: list[float] = []
         self.loads: list[float] = []
         self.accelerators: list[str] = []
+        self.attempts: dict[str, dict[str, int]] = {}
 
     @property
     def findings(self) -> list[str]:
@@ -107,6 +108,7 @@ class Soak:
                 self.acts.fork(parent, min(missing, 4))
 
     def _judge(self, warm: Footprint | None) -> None:
+        self.attempts = self.house.attempts()
         self.judge.everything_answers(self.acts)
         self.judge.nothing_left(sessions=True)
         if warm is not None:
@@ -124,14 +126,16 @@ class Soak:
         return [*self.measured.rows(), *grown, *loads]
 
     def details(self) -> dict[str, Any]:
-        """`operations`: of each kind of request, how many were done, refused at once or failed later, by code. `left over`, by kind, and
-        `looked at`: what the judge had to look at; both empty where the end was not judged.
+        """`operations`: of each kind of request, how many were done, refused at once or failed later, by code. `attempts`: of those of the
+        sessions that were there at the end. `left over`, by kind, and `looked at`, what the judge had to look at: both empty where the end
+        was not judged.
         """
         return {
             "seed": self.wanted.seed,
             "accelerators": self.accelerators,
             "operations": operations(self.asking.counts),
             "sent again": {name: count for name, count in sorted(self.asking.counts.items()) if name.startswith("sent again")},
+            "attempts": self.attempts,
             "moves by an operator": {how: len(facts) for how, facts in sorted(self.measured.moves.items())},
             "answers compared with the model": self.measured.compared,
             "sessions": {"made": len(self.ledger.all()), "of which are forks": sum(known.is_child for known in self.ledger.all())},
