@@ -5,10 +5,13 @@ from itertools import pairwise
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.bench.fleet.asking import Outcome
 from tests.bench.fleet.faults import FAULTS, plan
 from tests.bench.fleet.guest import Said, State
 from tests.bench.fleet.ledger import Known
+from tests.bench.fleet.measured import Measured
 from tests.bench.fleet.refusals import is_expected
+from tests.bench.fleet.soak import operations
 
 HOSTS = ("h-1", "h-2", "h-3")
 
@@ -103,3 +106,23 @@ def test_an_internal_fault_is_expected_only_where_a_worker_was_lost() -> None:
     assert is_expected("save", "ks_internal", "Its worker was lost 3 times, each time before the end.")
     assert not is_expected("save", "ks_internal", "The save failed inside KeepState.")
     assert not is_expected("resume", "ks_integrity", "The checkpoint is refused.")
+
+
+def test_what_was_refused_at_once_is_told_apart_from_what_failed_later() -> None:
+    refused, failed = Outcome(False, code="ks_conflict"), Outcome(False, code="ks_host_lost", operation_id="op_1")
+    counts = {f"save {one.end}": 2 for one in (refused, failed, Outcome(True))}
+    assert operations({**counts, "sent again after URLError": 9}) == {
+        "save": {"done": 2, "failed ks_host_lost": 2, "refused ks_conflict": 2}
+    }
+
+
+def test_a_recovery_counts_from_the_begin_and_tells_who_answered_while_the_fault_lasted() -> None:
+    measured = Measured()
+    measured.began(0, "redis gone", 10.0)
+    measured.touched(0, 3)
+    measured.recovered(0, 12.0)
+    measured.over(0, 20.0)
+    measured.recovered(0, 25.0)
+    (row,) = measured.rows()
+    assert (row.n, row.p50, row.max) == (2, 2.0, 15.0)
+    assert row.beside == {"faults": 1, "touched": 3, "lasted_p50": 10.0, "while_it_lasted": 1}
