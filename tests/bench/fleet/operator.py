@@ -58,11 +58,12 @@ def main() -> None:
     import django
 
     django.setup()
-    from django.db import DatabaseError, close_old_connections
+    from django.db import close_old_connections
 
     from sessions_app.errors import ServiceError
     from sessions_app.models import Session
     from sessions_app.services import by_operator
+    from sessions_app.services.database import AWAY
 
     for line in sys.stdin:
         close_old_connections()
@@ -72,7 +73,7 @@ def main() -> None:
             told = {"code": "ks_not_found", "message": "there is no such session"}
         except ServiceError as refusal:
             told = {"code": refusal.code, "message": refusal.message}
-        except DatabaseError as error:
+        except AWAY as error:
             told = {"code": "ks_unavailable", "message": type(error).__name__}
         print(json.dumps(told), flush=True)
 
