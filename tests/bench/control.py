@@ -15,6 +15,7 @@ from keepstate_site.stack import RunningStack, commands, running, services
 from tests.bench import control_bare, control_rows
 from tests.bench.control_load import CLIENTS, NAMES, Found, Load
 from tests.bench.report import Row, parser, publish, quantile, row, unmeasured, write
+from tests.gates.fleet import processes
 from tests.support.outside_data import remove_below
 
 SESSIONS = (10**3, 10**4, 10**5)
@@ -49,6 +50,7 @@ def main() -> int:
         try:
             bench.run(Path(directory) / "var", options.seconds, options.bare)
         finally:
+            processes.kill_all(lambda: processes.of_stack(Path(directory) / "var"))  # machines outlive a stack
             remove_below(Path(directory))
     return publish("control", METHOD, bench.rows(), options.json, **bench.details()) or int(bool(bench.ended))
 
