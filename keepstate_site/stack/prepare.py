@@ -9,6 +9,7 @@ import fcntl
 import hashlib
 import io
 import json
+import os
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +29,7 @@ def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--account", default="demo")
     account = parser.parse_args().account
+    os.environ.setdefault("DJANGO_SETTINGS_MODULE", "keepstate_site.settings")  # a unit or a container starts it by itself
     django.setup()
     paths = Paths(settings.KEEPSTATE_VAR)
     print("database: migrations", flush=True)

@@ -2,9 +2,11 @@
 
 import os
 from collections.abc import Iterator
+from io import StringIO
 from pathlib import Path
 
 import pytest
+from django.core.management import CommandError, call_command
 from django.db import connection
 from django.db.migrations.recorder import MigrationRecorder
 from django.db.models.functions import Now
@@ -87,3 +89,16 @@ def test_an_id_that_was_retired_is_refused(world: World) -> None:
     assert not found()["id"].problem
     Host.objects.update(retired_at=Now())
     assert problems() == {"id"}
+
+
+def test_a_supervisor_that_asks_for_what_is_shared_is_told_nothing_of_the_id(world: World, settings: Settings, tmp_path: Path) -> None:
+    """For the worker ends with a code of its own then, after which it is not started again."""
+    settings.REDIS_URL = f"unix://{tmp_path}/none.sock"
+    Host.objects.update(retired_at=Now())
+    told = StringIO()
+    with pytest.raises(CommandError, match=r": broker\.$"):
+        call_command("check_fleet", "--shared", stdout=told)
+    assert "retired" not in told.getvalue()
+    with pytest.raises(CommandError, match=r": broker, id\.$"):
+        call_command("check_fleet", stdout=told)
+    assert "retired" in told.getvalue()

@@ -154,3 +154,8 @@ def test_a_directory_that_is_no_delegated_group_is_told(tmp_path: Path) -> None:
     assert "pids" in str(cgroup.usable(tmp_path))
     (tmp_path / "cgroup.controllers").write_text("cpu memory pids\n")
     assert cgroup.usable(tmp_path) is None
+
+
+def test_a_machine_that_can_have_no_group_is_refused_by_what_is_missing(tmp_path: Path) -> None:
+    with pytest.raises(OSError, match=r"no control group: .*absent is not a cgroup v2 directory"):
+        cgroup.enclose(tmp_path / "absent", "s.1", 4711, 1 << 30, emulated=False)

@@ -1,5 +1,6 @@
 """What `deploy/` gives an operator: units and a compose file that their own tools accept, with settings that exist."""
 
+import os
 import re
 import shutil
 import subprocess
@@ -7,11 +8,14 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import django
 import pytest
 import yaml
 
 from keepstate_site.settings import queue
+from keepstate_site.stack import prepare
 from keepstate_site.stack.paths import PROJECT
+from workers.management.commands.run_worker import REFUSED
 
 DEPLOY = PROJECT / "deploy"
 UNITS = sorted(path for path in (DEPLOY / "systemd").iterdir() if path.suffix in (".service", ".target", ".socket"))
@@ -56,6 +60,31 @@ def test_units_of_a_host_see_each_others_mounts_and_let_machines_live() -> None:
         found = dict(settings_of(unit))
         assert [name for name in found if re.fullmatch(OWN_MOUNTS, name) and name != "WorkingDirectory"] == []
         assert (found["KillMode"], found["OOMPolicy"]) == ("process", "continue")
+
+
+def test_a_unit_that_is_not_started_again_leaves_the_reason_to_its_main_process() -> None:
+    """systemd counts the exit code of nothing else, and would try for ever."""
+    final = [unit for unit in OF_A_HOST if "RestartPreventExitStatus" in dict(settings_of(unit))]
+    assert len(final) == 2
+    for unit in final:
+        found = dict(settings_of(unit))
+        assert found["RestartPreventExitStatus"] == str(REFUSED)
+        assert found["ExecStartPre"].endswith(" check_fleet --shared")
+
+
+def test_what_a_unit_prepares_with_finds_its_settings_by_itself(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("DJANGO_SETTINGS_MODULE")
+    monkeypatch.setattr(sys, "argv", ["prepare"])
+    found: list[str | None] = []
+
+    def set_up() -> None:
+        found.append(os.environ.get("DJANGO_SETTINGS_MODULE"))
+        raise InterruptedError
+
+    monkeypatch.setattr(django, "setup", set_up)
+    with pytest.raises(InterruptedError):
+        prepare.main()
+    assert found == ["keepstate_site.settings"]
 
 
 def test_a_worker_is_given_longer_to_stop_than_it_takes() -> None:

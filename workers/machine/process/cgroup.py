@@ -22,7 +22,10 @@ def usable(base: Path) -> str | None:
 
 
 def enclose(base: Path, name: str, pid: int, memory_bytes: int, *, emulated: bool) -> None:
-    """Put a process that has just started into a group of its own; groups of machines that are gone are removed. Raises OSError."""
+    """Put a process that has just started into a group of its own; groups of machines that are gone are removed.
+
+    Raises OSError, in words of its own where the delegated directory is not what it must be.
+    """
     _sweep(base)
     limits = {
         "memory.max": memory_bytes + MARGIN_BYTES + (TRANSLATION_BYTES if emulated else 0),
@@ -31,7 +34,10 @@ def enclose(base: Path, name: str, pid: int, memory_bytes: int, *, emulated: boo
     }
     try:
         _fill(base / (PREFIX + name), limits, pid)
-    except FileNotFoundError:  # another worker's sweep took it while it was empty
+    except FileNotFoundError as error:  # another worker's sweep took it while it was empty, or
+        wrong = usable(base)
+        if wrong is not None:
+            raise OSError(error.errno, f"a machine can have no control group: {wrong}") from error
         _fill(base / (PREFIX + name), limits, pid)
 
 

@@ -19,9 +19,14 @@ class Command(BaseCommand):
 
     def add_arguments(self, parser: CommandParser) -> None:
         parser.add_argument("--json", action="store_true", help="one JSON list instead of lines; ends with 0")
+        parser.add_argument(
+            "--shared",
+            action="store_true",
+            help="leave out whether this installation may have its id: a worker ends with 78 then, and a supervisor knows not to try again",
+        )
 
     def handle(self, *args: Any, **options: Any) -> None:
-        found = list(look())
+        found = [one for one in look() if one.name != "id" or not options["shared"]]
         if options["json"]:
             self.stdout.write(json.dumps([asdict(one) for one in found]))
             return
