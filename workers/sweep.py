@@ -10,10 +10,9 @@ from django.db import transaction
 from django.db.models import F, Q
 from django.db.models.functions import Now
 
-from sessions_app.models import Operation, Session
-from sessions_app.services import dispatch, lease
-from sessions_app.services import session as sessions
-from sessions_app.states import OperationKind, OperationState, SessionState
+from sessions_app.models import Operation
+from sessions_app.services import dispatch, lease, unbegun
+from sessions_app.states import OperationKind, OperationState
 from workers.host import liveness
 from workers.models import Host, HostPin
 
@@ -69,16 +68,11 @@ def _heard_queues() -> list[str]:
 
 
 def _give_up(operation: Operation) -> None:
-    """With a boot that no host had begun its session fails too, for no host knows it; all others are settled by theirs."""
     with transaction.atomic():
         if not lease.give_up(operation):
             return
-        session = Session.objects.filter(id=operation.session_id, runtime_state=SessionState.PROVISIONING, host_id="").first()
-        if operation.kind == OperationKind.BOOT and session is not None:
-            operation.refresh_from_db()
-            sessions.move(
-                session, [SessionState.PROVISIONING], SessionState.FAILED, source="sweep", type_="session.failed", failure=operation.error
-            )
+        operation.refresh_from_db()
+        unbegun.fail_session(operation, operation.error, source="sweep")
     log.error("operation given up", extra={"operation_id": operation.id, "attempt": operation.attempt})
 
 

@@ -16,7 +16,6 @@ from django.db.models.functions import Now
 from sessions_app.errors import FleetUnavailable
 from sessions_app.models import Operation, Session
 from sessions_app.services import dispatch, placement, unbegun, waiting
-from sessions_app.services import lease as leases
 from sessions_app.services.database import hold, hold_if_free
 from sessions_app.services.placement import Placement
 from sessions_app.states import SESSION_LIVE, OperationKind, OperationState, SessionState, WaitsFor
@@ -60,7 +59,7 @@ def _give_up() -> int:
     for operation in waiting.line().filter(due_at__lt=Now() - waiting.longest())[:LINE]:
         ended += unbegun.fail(operation, _no_host(operation, "Nothing was started."), source="fleet")
     for operation in _begun().filter(lease_expires_at__lt=Now() - waiting.longest())[:LINE]:
-        ended += leases.abandon(operation, _no_host(operation, "Its first host was lost."))
+        ended += unbegun.abandon(operation, _no_host(operation, "Its first host was lost."), source="fleet")
     return ended
 
 

@@ -16,7 +16,7 @@ from django.db import transaction
 from sessions_app.errors import Cancelled, MachineLost, ServiceError
 from sessions_app.models import Operation, Session
 from sessions_app.services import lease as leases
-from sessions_app.services import recovery_policy
+from sessions_app.services import recovery_policy, unbegun
 from sessions_app.services.database import AWAY, drop_broken_connection
 from sessions_app.services.lease import Lease, LeaseLost
 from sessions_app.services.outcome import unfinished
@@ -79,9 +79,12 @@ def _guarded(work: Work) -> None:
         _end(leases.fail, lease, unfinished(kind, f"The {kind} failed inside KeepState."))
 
 
+@transaction.atomic
 def _another_attempt(lease: Lease, error: ServiceError) -> None:
-    if not leases.let_go(lease):
-        leases.fail(lease, error)
+    if leases.let_go(lease):
+        return
+    leases.fail(lease, error)
+    unbegun.fail_session(Operation.objects.get(id=lease.operation_id), error.as_dict(), source=f"operation/{lease.operation_id}")
 
 
 def _in_turn(work: Work) -> None:

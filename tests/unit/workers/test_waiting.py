@@ -276,6 +276,8 @@ def test_an_attempt_that_died_with_its_host_and_finds_no_other_ends_after_the_lo
     operation.refresh_from_db()
     assert operation.error is not None
     assert (operation.state, operation.error["waited_for"]) == ("failed", "no_host")
+    operation.session.refresh_from_db()
+    assert operation.session.runtime_state == SessionState.FAILED, "its worker died before the session had a host: none would settle it"
 
 
 def test_what_an_earlier_release_has_asked_of_a_pin_is_placed_if_nobody_hears_it(owner: Tenant) -> None:
