@@ -21,7 +21,7 @@ from sessions_app.services.database import AWAY, drop_broken_connection
 from sessions_app.services.lease import Lease, LeaseLost
 from sessions_app.services.outcome import unfinished
 from sessions_app.states import OperationKind, ResumedBy, SessionState
-from workers.host import turn
+from workers.host import claim, turn
 from workers.host.identity import host_id
 from workers.operations import boot, checkpoint, delete, execute, fork, restore, resume
 from workers.operations.cancelled import told
@@ -40,12 +40,14 @@ HANDLERS: Mapping[str, Callable[[Work], None]] = {
     OperationKind.FORK: fork.run,
     OperationKind.RESTORE: restore.run,
 }
+#: No host's id: with it only that is claimed which needs none.
+NO_HOST = "-"
 
 
 def run(operation_id: str) -> None:
     """Effects: the operation ends, or (LeaseLost) is left to whoever owns it now. Never raises for what the work meets."""
     before = time.monotonic()  # the lease runs from the claim's own time in the database, which is not earlier
-    lease = leases.claim(operation_id, host_id(), host_id=host_id())
+    lease = leases.claim(operation_id, host_id(), host_id=_here())
     if lease is None:
         return
     operation = Operation.objects.select_related("session", "account").get(id=operation_id)
@@ -56,6 +58,13 @@ def run(operation_id: str) -> None:
         if operation.cancel_requested_at is not None:
             keeper.hear_cancel()  # of an attempt before this one
         _guarded(Work(operation, operation.session, lease, keeper))
+
+
+def _here() -> str:
+    """The host whose work may be done here: this one, while its id is this installation's. One that stood still while another took the id
+    goes on for some seconds before its heartbeat finds out, and hears the other's doorbells.
+    """
+    return host_id() if claim.mine().exists() else NO_HOST
 
 
 def _guarded(work: Work) -> None:

@@ -22,6 +22,8 @@ from tests.integration.operations.world import (
     succeeded,
 )
 from tests.support.threads import at_once
+from workers.host.identity import instance
+from workers.models import Host
 from workers.operations.keeper import Keeper
 from workers.operations.run import _guarded, run
 from workers.operations.work import Work
@@ -248,6 +250,17 @@ def test_a_boot_whose_attempts_are_spent_before_a_host_was_noted_fails_its_sessi
     assert operation.state == "failed"
     assert operation.session.runtime_state == "failed"
     assert operation.session.failure is not None
+
+
+def test_an_installation_that_was_replaced_under_its_hosts_id_takes_up_nothing_of_its_successors(world: World, session: Session) -> None:
+    """It stood still meanwhile, hears the host's doorbells for some seconds more, and sees none of the machines that run there now."""
+    operation = world.ask_save(session)
+    Host.objects.update(instance="another")
+    done(operation)
+    session.refresh_from_db()
+    assert (operation.state, session.runtime_state) == ("queued", "running")
+    Host.objects.update(instance=instance())
+    succeeded(operation)
 
 
 def work_on(operation: Operation, lease: leases.Lease) -> None:
