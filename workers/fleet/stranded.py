@@ -11,7 +11,7 @@ from django.db.models.functions import Now
 from checkpoints_app.services import checkpoint as checkpoints
 from sessions_app.errors import ServiceError
 from sessions_app.models import Operation, Session
-from sessions_app.services import lifecycle, operation
+from sessions_app.services import lifecycle
 from sessions_app.states import EXCLUSIVE_KINDS, OPERATION_ACTIVE, OperationKind, SessionState
 from workers.operations import moving
 from workers.operations.parking import MOVING
@@ -25,22 +25,29 @@ LOOKED_AT = 100
 def bring_back() -> int:
     """Returns how many resumes were asked for."""
     parked = Session.objects.filter(runtime_state=SessionState.PARKED, last_activity_at__gt=Now() - RECENT, park_reason=MOVING)
-    return sum(_tried(session) for session in parked.order_by("-last_activity_at")[:LOOKED_AT])
+    return sum(_tried(session_id) for session_id in parked.order_by("-last_activity_at").values_list("id", flat=True)[:LOOKED_AT])
 
 
-def _tried(session: Session) -> bool:
+def _tried(session_id: str) -> bool:
+    """One that cannot be brought back never keeps the others; the next turn tries again."""
     try:
-        return _bring_back(session)
-    except ServiceError as refusal:  # its account is closing, or it was deleted: it stays parked
-        log.warning("a session that was moved is not resumed", extra={"session_id": session.id, "reason": refusal.message})
-        return False
+        return _bring_back(session_id)
+    except ServiceError as refusal:  # its account is closing: it stays parked
+        log.warning("a session that was moved is not resumed", extra={"session_id": session_id, "reason": refusal.message})
+    except Exception:
+        log.exception("a session that was parked to be moved was not brought back", extra={"session_id": session_id})
+    return False
 
 
 @transaction.atomic
-def _bring_back(session: Session) -> bool:
-    session = operation.lock(session)
+def _bring_back(session_id: str) -> bool:
+    """One that somebody holds, or that was deleted since, is passed over."""
+    parked = Session.objects.filter(id=session_id, runtime_state=SessionState.PARKED)
+    session = parked.select_for_update(no_key=True, skip_locked=True).first()
+    if session is None:
+        return False
     last = Operation.objects.filter(session=session, kind__in=EXCLUSIVE_KINDS).order_by("-accepted_at").first()
-    if session.runtime_state != SessionState.PARKED or last is None or last.state in OPERATION_ACTIVE:
+    if last is None or last.state in OPERATION_ACTIVE:
         return False
     if last.kind != OperationKind.CHECKPOINT or last.parameters.get("by") != lifecycle.MOVE:
         return False

@@ -17,11 +17,16 @@ PARTS: Sequence[Callable[[], int]] = (take_from_lost, try_again, place_waiting, 
 
 
 def take() -> int:
-    """One part that fails never keeps the others from being done. Returns how much was done."""
-    done = 0
+    """One part that fails never keeps the others from being done. Returns how much was done; raises, after all of them, what the last one
+    that failed did, so that the turn's row and its alarm tell of it (workers/turns.py).
+    """
+    done, failed = 0, None
     for part in PARTS:
         try:
             done += part()
-        except Exception:
+        except Exception as error:
             log.exception("a part of the fleet's turn failed", extra={"part": part.__module__})
+            failed = error
+    if failed is not None:
+        raise failed
     return done

@@ -16,11 +16,14 @@ from sessions_app.errors import Cancelled, ServiceError
 from sessions_app.models import Operation, Session, SessionEvent
 from sessions_app.services import activity, event, lifecycle, placement, record
 from sessions_app.services import session as sessions
+from sessions_app.services.database import hold
 from sessions_app.services.placement import Place, Placement
 from sessions_app.services.steps import place_resume
 from sessions_app.states import RecordKind, ResumedBy
 from workers.host import liveness, targets
 from workers.host.identity import host_id
+from workers.host.placement import LOCK
+from workers.host.room import room
 from workers.operations.work import Work
 
 log = logging.getLogger(__name__)
@@ -39,25 +42,35 @@ def go_on(session: Session, save: Operation, checkpoint: Checkpoint) -> None:
     if asked.get("by") != lifecycle.MOVE:
         return
     try:
-        resume(session, asked["from"], asked["to"], stored_bytes=checkpoint.stored_bytes)
+        resume(session, asked["from"], asked["to"], stored_bytes=checkpoint.stored_bytes, leaves_now=True)
     except ServiceError as refusal:  # its account is closing, or it was deleted: it stays parked
         log.warning("a session that was moved is not resumed", extra={"session_id": session.id, "reason": refusal.message})
 
 
 def resume(
-    session: Session, left: str, to: str, *, stored_bytes: int | None, avoid: str = "", facts: Mapping[str, Any] | None = None
+    session: Session,
+    left: str,
+    to: str,
+    *,
+    stored_bytes: int | None,
+    leaves_now: bool = False,
+    avoid: str = "",
+    facts: Mapping[str, Any] | None = None,
 ) -> Operation:
     """Ask for the resume of a session that was parked to be moved. Prerequisite: it is locked, and nothing of it is active.
 
     It is placed on a host that has room now, on `avoid` last. Where the last of them has gone since the move was asked for, it goes on
     where it was, from that host's hot image: an operator's move never leaves a session parked for want of a host, unless the one that it
     left is gone too. Raises as `sessions.resume_unasked`.
+
+    `leaves_now`: this commit frees the room that it had there, so that nobody else can have been promised it. Later it may be another's,
+    and then the resume waits.
     """
     told = {"from": left, "to": to, "stored_bytes": stored_bytes, **(facts or {})}
-    return sessions.resume_unasked(session, by=ResumedBy.MOVED, place=_place(session, left, to, avoid), facts=told)
+    return sessions.resume_unasked(session, by=ResumedBy.MOVED, place=_place(session, left, to, avoid, leaves_now=leaves_now), facts=told)
 
 
-def _place(session: Session, left: str, to: str, avoid: str) -> Place:
+def _place(session: Session, left: str, to: str, avoid: str, *, leaves_now: bool) -> Place:
     def place() -> Placement:
         able = sorted(targets.away_from(session, left), key=lambda host: host == avoid)
         for host in [to] if to else able:
@@ -67,11 +80,18 @@ def _place(session: Session, left: str, to: str, avoid: str) -> Place:
                 continue
             if placed.host_id and not placed.waits_for:
                 return placed
-        if liveness.alive().filter(id=left).exists():
+        if _takes_it_back(left, session, leaves_now=leaves_now):
             return placement.on(left, session.memory_bytes)
         return place_resume.call(session=session, checkpoint_id=session.head_checkpoint_id)
 
     return place
+
+
+def _takes_it_back(left: str, session: Session, *, leaves_now: bool) -> bool:
+    """A host that drains does too."""
+    hold(LOCK)
+    here = liveness.alive().filter(id=left)
+    return here.exists() and (leaves_now or room(here)[left] >= session.memory_bytes)
 
 
 def arrived(work: Work, figures: dict[str, Any]) -> None:
