@@ -8,7 +8,7 @@ from sessions_app.models import Operation, Session
 from sessions_app.services import activity
 from tests.integration.operations.world import World, done, error_of, guest, leftovers, live_machines, runs, succeeded
 from tests.support.threads import at_once
-from workers.operations import boot
+from workers.host.pins import pin_here
 
 
 def close_ours() -> None:
@@ -76,13 +76,11 @@ def test_the_last_attempt_says_that_there_is_none_left(world: World, session: Se
 def test_a_boot_whose_last_attempt_ended_before_it_had_a_host_leaves_no_session_that_waits_for_ever(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    prove = boot.pin_here
-
     def cut(architecture: str) -> Pin:
         close_ours()
-        return prove(architecture)
+        return pin_here(architecture)
 
-    monkeypatch.setattr(boot, "pin_here", cut)
+    monkeypatch.setattr("workers.operations.boot.pin_here", cut)
     operation = world.ask_boot()
     Operation.objects.filter(id=operation.id).update(max_attempts=1)
     assert "The database did not answer" in str(error_of(operation)["message"])
