@@ -4,6 +4,7 @@ from collections.abc import Callable
 from datetime import timedelta
 
 import pytest
+from django.core.management import CommandError, call_command
 from django.db.models import F
 from django.db.models.functions import Now
 
@@ -17,6 +18,7 @@ from tests.integration.operations.world import (
     guest,
     leftovers,
     live_machines,
+    runs,
     runtime_directories,
     succeeded,
 )
@@ -63,6 +65,19 @@ def test_the_session_goes_on_elsewhere_and_the_old_machine_is_ended_when_its_hos
     assert guest(session, "cat note") == "kept"
     assert take_from_lost() == 0
     assert Host.objects.get(id=HOST).lost_at is None
+
+
+def test_a_host_that_was_retired_while_it_was_lost_ends_its_old_machines_as_its_workers_are_refused(
+    world: World, session: Session, at_host: Callable[[str], None]
+) -> None:
+    world.save(session)
+    go_on_elsewhere(session, at_host)
+    Host.objects.filter(id=HOST).update(retired_at=Now())
+    with pytest.raises(CommandError, match="was retired"):
+        call_command("run_worker", "vm")
+    assert (live_machines(), runtime_directories()) == ([], [])
+    at_host(OTHER)
+    assert runs(session)
 
 
 def lost_in_mid_save(world: World, session: Session, be: Callable[[str], None]) -> Operation:

@@ -1,5 +1,6 @@
 """`manage.py run_worker vm|io|control`: a Celery worker of this host on the queues of its kind."""
 
+import logging
 import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -18,7 +19,10 @@ from workers.host.claim import REFUSED, HostRefused
 from workers.host.heartbeat import Heartbeat
 from workers.host.identity import host_id
 from workers.host.register import register, register_images
+from workers.operations.leftovers import sweep_leftovers
 from workers.relay.server import serve_relay
+
+log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
@@ -39,6 +43,16 @@ def _warm(**_: Any) -> None:
     warm.begin()
 
 
+def _end_what_was_left() -> None:
+    """A host that lost its id while it stood still, or was retired, may still run machines whose sessions went on elsewhere, and is told by
+    no doorbell to end them.
+    """
+    try:
+        sweep_leftovers()
+    except Exception:  # it was refused all the same, and says why
+        log.exception("what this host still runs of epochs that were left was not ended")
+
+
 class Command(BaseCommand):
     requires_system_checks = ("security",)  # those of pages and models load what no worker uses; a stack makes them as it is prepared
     help = "Run a worker of this host: vm (boots, saves, resumes), io (commands in guests, observation) or control (sweeps)."
@@ -56,6 +70,7 @@ class Command(BaseCommand):
         try:
             register()
         except HostRefused as refusal:
+            _end_what_was_left()
             raise CommandError(str(refusal), returncode=REFUSED) from refusal
         register_images()
         storage_s3.be_patient()
@@ -75,6 +90,7 @@ class Command(BaseCommand):
         finally:
             heartbeat.stop()
             if heartbeat.refused:
+                _end_what_was_left()
                 raise CommandError(heartbeat.refused, returncode=REFUSED)
 
     def _serve(self, kind: WorkerKind, options: dict[str, Any]) -> None:
