@@ -47,6 +47,6 @@ def _packs(demo: Demo) -> set[Path]:
 
 
 def _forget_cache(root: Path) -> None:
-    """As another host would be: nothing assembled. (`./keepstate host --clear-cache` does the same.)"""
+    """As another host would be: nothing assembled. (`./keepstate host clear-cache` does the same.)"""
     for image in (root / "host").glob("*/cache/*/*"):
         image.unlink(missing_ok=True)

@@ -44,14 +44,17 @@ def _operations() -> Iterator[Metric]:
     """Of those that have not ended: how many, and how long the oldest waits or runs."""
     count = GaugeMetricFamily("keepstate_operations", "Operations that have not ended.", labels=["kind", "state"])
     oldest = GaugeMetricFamily(
-        "keepstate_operation_oldest_seconds", "Age of the oldest operation that has not ended, and waits for no host.", labels=["state"]
+        "keepstate_operation_oldest_seconds",
+        "Age of the oldest operation that has not ended, and waits for no host; of a queued one since it could begin.",
+        labels=["state"],
     )
     expired = GaugeMetricFamily("keepstate_operation_leases_expired", "Running operations whose worker is silent.")
     for state in sorted(OPERATION_ACTIVE):  # one at a time: each has an index of its own
         active = Operation.objects.filter(state=state)
         for kind, number in active.values_list("kind").annotate(Count("id")):
             count.add_metric([kind, state], number)
-        oldest.add_metric([state], active.filter(waits_for="").aggregate(age=_age("accepted_at"))["age"] or 0.0)
+        since = "due_at" if state == OperationState.QUEUED else "accepted_at"  # one that waited for a host could not begin before
+        oldest.add_metric([state], active.filter(waits_for="").aggregate(age=_age(since))["age"] or 0.0)
     expired.add_metric([], Operation.objects.filter(state=OperationState.RUNNING, lease_expires_at__lt=Now()).count())
     yield from (count, oldest, expired)
 

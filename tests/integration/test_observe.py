@@ -8,6 +8,7 @@ import pytest
 from celery import current_app
 from django.conf import settings as conf
 from django.core.cache import caches
+from django.db.models import F
 from django.test import Client
 from django.utils import timezone
 from prometheus_client.parser import text_string_to_metric_families
@@ -15,9 +16,10 @@ from prometheus_client.parser import text_string_to_metric_families
 from checkpoints_app.models import Sweep
 from gateway_app.models import GatewayProcess
 from keepstate_site.observe import health, sweeps
+from sessions_app.models import Operation
 from sessions_app.states import SessionState
 from tests.support.fixtures import doorbells, owner
-from tests.support.fleet import HOST, Tenant, session_row
+from tests.support.fleet import HOST, Tenant, boot_asked, session_row
 from workers.models import Host
 
 __all__ = ["doorbells", "owner"]
@@ -182,3 +184,9 @@ def test_what_hangs_counts_as_away_after_a_moment_and_costs_one_thread(
     assert [(one.status_code, one.json()["database"]) for one in told] == [(503, False)] * 3
     assert asked == [1]
     goes_on.set()
+
+
+def test_an_operation_that_has_just_been_placed_after_a_long_wait_has_not_been_unheard_for_all_of_it(client: Client, owner: Tenant) -> None:
+    boot_asked(owner.account)
+    Operation.objects.update(accepted_at=F("accepted_at") - timedelta(minutes=9))
+    assert scraped(client)[("keepstate_operation_oldest_seconds", (("state", "queued"),))] < 60
