@@ -10,9 +10,11 @@ from django.db.models.functions import Now
 from sessions_app.errors import Conflict, Invalid
 from sessions_app.models import Operation, Session
 from sessions_app.services.by_operator import write
+from sessions_app.services.database import hold
 from sessions_app.states import OPERATION_ACTIVE, SessionState
 from workers.host import proved
 from workers.host.identity import SAFE
+from workers.host.placement import LOCK
 from workers.models import Host
 
 _LABEL = re.compile(r"[A-Za-z0-9][A-Za-z0-9._/-]{0,62}")
@@ -78,6 +80,7 @@ def retire(host: Host, by: str) -> None:
     known = Host.objects.select_for_update().get(id=host.id)
     if known.retired_at is not None:
         raise Conflict(f"The host {host.id} is retired already. Nothing was done.")
+    hold(LOCK)  # what is being placed there now counts too
     sessions, asked = holds(host)
     if sessions or asked:
         raise Conflict(

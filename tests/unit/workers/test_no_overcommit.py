@@ -1,18 +1,19 @@
 """Whatever is asked, ended, drained and silenced, and in whatever order: no host is promised more than it offers, and nothing is lost."""
 
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from datetime import timedelta
 
 import pytest
-from django.db import transaction
+from django.db import connection, transaction
 from django.db.models import F
 from django.db.models.functions import Now
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from checkpoints_app.models import Pin
-from sessions_app.errors import FleetUnavailable
+from sessions_app.errors import Conflict, FleetUnavailable
 from sessions_app.models import Operation, Session
 from sessions_app.services import cancel, fork, waiting
 from sessions_app.services import session as sessions
@@ -21,7 +22,9 @@ from sessions_app.services.session import Wanted
 from sessions_app.states import OPERATION_ACTIVE, OperationKind, OperationState, SessionState
 from tests.support.fleet import HOST, IMAGE, Tenant, session_row
 from tests.support.threads import at_once
+from tests.support.waiting import until, waits_for_a_lock
 from workers.fleet.waiting import place_waiting
+from workers.host import enrol
 from workers.host.liveness import silent_after
 from workers.host.room import room
 from workers.models import Host, HostPin
@@ -159,3 +162,21 @@ def test_no_host_is_promised_more_than_it_offers_and_nobody_is_forgotten_or_pass
         for what, number in steps:
             model.step(what, number)
         transaction.set_rollback(True)
+
+
+def test_a_host_is_not_retired_beside_an_operation_that_is_being_placed_there(owner: Tenant) -> None:
+    def retire() -> str:
+        try:
+            enrol.retire(Host.objects.get(id=HOST), "op")
+        except Conflict as refusal:
+            return str(refusal.facts["operations"])
+        finally:
+            connection.close()
+        return "retired"
+
+    with ThreadPoolExecutor(1) as pool:
+        with transaction.atomic():
+            boot(owner, 1)
+            answer = pool.submit(retire)
+            until(lambda: waits_for_a_lock() or answer.done(), 20, "the host's retirement waits for the placement, or is over")
+        assert answer.result(20) == "1"
