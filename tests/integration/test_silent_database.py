@@ -1,10 +1,6 @@
 """A database that stands still, as one whose disk does not answer: who asks it is told so after a while, and does not wait for ever."""
 
 import asyncio
-import os
-import signal
-from collections.abc import Iterator
-from contextlib import contextmanager
 
 import pytest
 from django.db import connection
@@ -12,6 +8,7 @@ from psycopg_pool import ConnectionPool
 from psycopg_pool.base import AttemptWithBackoff
 
 from sessions_app.bounded import Silent, bounded, bounded_async, reconnect_steadily
+from tests.support.stopped import standing_still
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.timeout(30)]
 SECONDS = 0.2
@@ -20,15 +17,6 @@ SECONDS = 0.2
 def parameters() -> dict[str, object]:
     known = connection.get_connection_params()
     return {name: known[name] for name in ("dbname", "user", "host", "port", "password") if name in known}
-
-
-@contextmanager
-def standing_still(pid: int) -> Iterator[None]:
-    os.kill(pid, signal.SIGSTOP)
-    try:
-        yield
-    finally:
-        os.kill(pid, signal.SIGCONT)
 
 
 def test_a_statement_is_not_waited_for_longer_than_its_bound() -> None:

@@ -15,6 +15,7 @@ import psycopg
 from django.conf import settings
 from django.db import connection
 
+from sessions_app.bounded import bounded
 from workers.host.claim import why_refused
 from workers.host.identity import host_id, instance
 from workers.host.liveness import silent_after
@@ -23,7 +24,8 @@ log = logging.getLogger(__name__)
 
 #: Longest time between two beats.
 BEAT_SECONDS = 5.0
-#: A database that takes longer for a beat, or for a connection, is left and asked anew.
+#: A database that takes longer for a beat, or for a connection, is left and asked anew: where it has moved meanwhile, and the old one
+#: stands still without a word, the host would else be lost.
 ANSWER_SECONDS = 5
 
 _BEAT = """
@@ -91,7 +93,7 @@ class Heartbeat:
 
     def _connected(self) -> psycopg.Connection[Any]:
         if self._own is None:
-            self._own = psycopg.connect(**self._parameters, autocommit=True)
+            self._own = bounded(ANSWER_SECONDS).connect(**self._parameters, autocommit=True)
         return self._own
 
     def _why(self) -> str:

@@ -9,6 +9,7 @@ from django.db import connection
 from django.db.models import F
 from django.db.models.functions import Now
 
+from tests.support.stopped import standing_still
 from tests.support.waiting import until
 from workers.host.claim import HostRefused, claim, mine
 from workers.host.heartbeat import Heartbeat
@@ -61,6 +62,19 @@ def test_it_beats_by_itself_and_connects_anew_when_the_database_cut_it_off(heart
         cursor.execute("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = 'keepstate-heartbeat'")
     silence()
     until(alive().exists, 10, "the host is heard of again")
+
+
+@pytest.mark.timeout(30)
+def test_a_database_that_stands_still_is_left_and_asked_anew(heartbeat: Heartbeat, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("workers.host.heartbeat.ANSWER_SECONDS", 0.2)
+    heartbeat.beat()
+    silence()
+    assert heartbeat._own is not None
+    with standing_still(heartbeat._own.info.backend_pid):
+        heartbeat.beat()
+        assert not alive().exists()
+        heartbeat.beat()
+    assert alive().exists()
 
 
 def test_what_the_host_left_in_its_directory_is_the_same_installation_after_a_reboot(here: Host) -> None:
