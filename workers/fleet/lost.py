@@ -35,8 +35,8 @@ def take_from_lost() -> int:
         _mark()
     done = 0
     for host_id in Host.objects.filter(lost_at__isnull=False).order_by("lost_at").values_list("id", flat=True):
-        _end_calls(host_id)
         done += _take(host_id, BATCH - done)
+        _end_calls(host_id)  # last: a gateway that stands still in the middle of a commit holds the rows of its calls
     return done
 
 

@@ -337,6 +337,22 @@ def test_a_session_that_cannot_be_taken_keeps_no_other_from_it(fleet: Tenant, mo
     assert second.epoch == 2
 
 
+def test_a_gateway_that_stands_still_in_the_middle_of_a_commit_keeps_no_session_of_its_host(
+    fleet: Tenant, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def held(_: str) -> int:
+        raise OperationalError("it holds the row of its call")
+
+    session = session_row(fleet.account, saved=True)
+    GatewayProcess.objects.create(name="g", host_id=HOST, seen_at=Now() - LONG)
+    monkeypatch.setattr("gateway_app.services.process.gone", held)
+    silent()
+    with pytest.raises(OperationalError):
+        turn()
+    session.refresh_from_db()
+    assert (session.runtime_state, session.epoch) == ("failed", 2)
+
+
 def test_a_death_in_the_middle_of_a_taking_leaves_the_session_whole(fleet: Tenant, monkeypatch: pytest.MonkeyPatch) -> None:
     session = session_row(fleet.account, saved=True)
     save = ask_save(session)
