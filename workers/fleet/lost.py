@@ -34,7 +34,7 @@ def take_from_lost() -> int:
     if watch.look() and liveness.alive().exists():  # where nobody at all is heard of, it is likelier that we do not hear
         _mark()
     done = 0
-    for host_id in Host.objects.filter(lost_at__isnull=False).order_by("lost_at").values_list("id", flat=True):
+    for host_id in Host.objects.filter(lost_at__isnull=False, retired_at=None).order_by("lost_at").values_list("id", flat=True):
         done += _take(host_id, BATCH - done)
         _end_calls(host_id)  # last: a gateway that stands still in the middle of a commit holds the rows of its calls
     return done

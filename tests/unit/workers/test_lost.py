@@ -4,9 +4,10 @@ from collections.abc import Callable
 from datetime import timedelta
 
 import pytest
-from django.db import OperationalError
+from django.db import OperationalError, connection
 from django.db.models import F
 from django.db.models.functions import Now
+from django.test.utils import CaptureQueriesContext
 
 from checkpoints_app.states import CheckpointState
 from gateway_app.models import GatewayProcess
@@ -316,6 +317,17 @@ def test_a_resume_that_was_asked_for_of_a_machine_that_seemed_to_run_is_attempte
 
 
 # -- under failure
+
+
+def test_lost_hosts_that_were_retired_cost_a_turn_nothing(fleet: Tenant) -> None:
+    with CaptureQueriesContext(connection) as without:
+        turn()
+    for number in range(3):
+        gone = {"heartbeat_at": Now() - LONG, "lost_at": Now(), "retired_at": Now()}
+        Host.objects.create(id=f"h-gone-{number}", memory_bytes=GIB, cpus=1, boot_id="boot", **gone)
+    with CaptureQueriesContext(connection) as beside:
+        turn()
+    assert len(beside) == len(without)
 
 
 def test_a_session_that_cannot_be_taken_keeps_no_other_from_it(fleet: Tenant, monkeypatch: pytest.MonkeyPatch) -> None:
