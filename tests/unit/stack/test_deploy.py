@@ -15,7 +15,7 @@ import yaml
 from keepstate_site.settings import queue
 from keepstate_site.stack import prepare
 from keepstate_site.stack.paths import PROJECT
-from workers.management.commands.run_worker import REFUSED
+from workers.host.claim import REFUSED
 
 DEPLOY = PROJECT / "deploy"
 UNITS = sorted(path for path in (DEPLOY / "systemd").iterdir() if path.suffix in (".service", ".target", ".socket"))
