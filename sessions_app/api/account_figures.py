@@ -15,7 +15,7 @@ from sessions_app.api.schema import enveloped, errors, page_of, page_parameters
 from sessions_app.api.view import ApiView
 from sessions_app.errors import Invalid
 from sessions_app.models import ServiceRecord
-from sessions_app.services import bounds, quota, usage
+from sessions_app.services import bounds, host_names, quota, usage
 from sessions_app.services import record as records
 from sessions_app.services.quota import Quota
 from sessions_app.services.usage import Figure, Usage
@@ -63,9 +63,15 @@ class RecordRow(serializers.Serializer[ServiceRecord]):
     kind = serializers.ChoiceField(choices=list(RecordKind))
     type = serializers.CharField()
     session_id = Known()
-    actor = Known()
-    facts = serializers.DictField()
+    actor = serializers.SerializerMethodField(help_text="null: nobody, or what is not told: which host did it.")
+    facts = serializers.SerializerMethodField()
     recorded_at = serializers.DateTimeField()
+
+    def get_actor(self, line: ServiceRecord) -> str | None:
+        return records.shown_actor(line)
+
+    def get_facts(self, line: ServiceRecord) -> dict[str, Any]:
+        return host_names.without(line.facts)
 
 
 class AccountView(ApiView):

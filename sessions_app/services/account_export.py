@@ -27,7 +27,7 @@ from sessions_app.models import (
     SessionEvent,
     WebhookEndpoint,
 )
-from sessions_app.services import steps
+from sessions_app.services import host_names, steps
 
 #: The longest that an export may take; a reader who is slower sees it end without its last line.
 SECONDS = 3600
@@ -96,6 +96,8 @@ def rows_of(account: Account) -> Iterator[tuple[str, dict[str, Any]]]:
     yield "account", {"id": account.id, "name": account.name, "created_at": account.created_at, "closing_at": account.closing_at}
     for model, (type_, path, fields) in _FIELDS.items():
         for row in chunked(model._default_manager.filter(**{path: account}), fields):
+            if "parameters" in row:
+                row["parameters"] = host_names.without(row["parameters"])
             yield type_, row
             if type_ == "session" and row["parent_id"]:
                 yield "fork", {"parent": row["parent_id"], "child": row["id"]}

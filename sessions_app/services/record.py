@@ -50,6 +50,11 @@ def ended(operation_ids: Iterable[str]) -> None:
         cursor.execute(_ENDED, {"kind": RecordKind.LIFECYCLE, "ids": list(operation_ids)})
 
 
+def shown_actor(line: ServiceRecord) -> str | None:
+    """As the account reads it. Of an operation's end it is the host that was at it, and hosts are the operator's."""
+    return None if line.type.startswith("operation.") else line.actor or None
+
+
 def page(account: Account, *, limit: int, before: int | None = None, kind: RecordKind | None = None) -> Page[ServiceRecord]:
     """At most `limit` lines of the account, newest first, below the number `before`. The cursor is the last number."""
     lines = ServiceRecord.objects.filter(account_id=account.id)

@@ -45,7 +45,7 @@ def host_of(room: FleetRoom, subject: Subject) -> HostProcess:
 def moved(room: FleetRoom, subject: Subject) -> dict[str, Any]:
     events = room.client.get(f"/api/v2/sessions/{subject.id}/events?limit=200")["items"]
     (told,) = [event["payload"] for event in events if event["payload"]["type"] == "session.moved"]
-    return {name: told[name] for name in ("from", "to", "stored_bytes", "fetched_bytes", "seconds_away")}
+    return {name: told[name] for name in ("stored_bytes", "fetched_bytes", "seconds_away")}
 
 
 def prove_drain(room: FleetRoom, evidence: dict[str, Any], *, seconds: int) -> None:

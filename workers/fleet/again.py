@@ -142,5 +142,6 @@ def _ask(failed: Operation) -> Operation:
     asked, avoid = failed.parameters, failed.host_id
     again: dict[str, Any] = {"tries": asked.get("tries", 0) + 1}
     if asked["by"] == ResumedBy.MOVED:
+        again["failed_elsewhere"] = asked.get("failed_elsewhere", False) or avoid not in ("", asked["from"])
         return moving.resume(failed.session, asked["from"], "", stored_bytes=asked["stored_bytes"], avoid=avoid, facts=again)
     return sessions.resume_unasked(failed.session, by=asked["by"], host_id=asked.get("host_id", ""), avoid=avoid, facts=again)

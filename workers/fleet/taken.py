@@ -19,9 +19,9 @@ from django.db.models.functions import Now
 from checkpoints_app.services import checkpoint as checkpoints
 from sessions_app.errors import HostLost
 from sessions_app.models import Operation, Session
-from sessions_app.services import held, recovery_policy
+from sessions_app.services import held, record, recovery_policy
 from sessions_app.services import session as sessions
-from sessions_app.states import EXCLUSIVE_KINDS, OPERATION_ACTIVE, SESSION_LIVE, OperationKind, ResumedBy, SessionState
+from sessions_app.states import EXCLUSIVE_KINDS, OPERATION_ACTIVE, SESSION_LIVE, OperationKind, RecordKind, ResumedBy, SessionState
 from workers.fleet import ended
 from workers.models import Host
 from workers.operations.parking import reason_of_last_stop
@@ -42,8 +42,8 @@ class Loss:
 
     @property
     def facts(self) -> dict[str, Any]:
+        """For the session's owner: without the host's name."""
         return {
-            "host": self.host_id,
             "checkpoint_id": self.session.head_checkpoint_id or None,
             "seconds_since_checkpoint": self.checkpoint_seconds,
         }
@@ -106,7 +106,7 @@ def _recover(session: Session) -> None:
 def _parks(loss: Loss, work: Operation | None) -> bool:
     """`stopping`: what was to be saved is published, and its machine was being ended."""
     reason = reason_of_last_stop(loss.session)
-    _move(loss, SessionState.PARKED, "session.parked", payload={"reason": reason, "host_lost": loss.host_id}, park_reason=reason)
+    _move(loss, SessionState.PARKED, "session.parked", payload={"reason": reason, "host_lost": True}, park_reason=reason)
     if work is not None:
         ended.stopped(work, loss.session)
     return True
@@ -143,6 +143,10 @@ WAYS: Mapping[SessionState, Callable[[Loss, Operation | None], bool]] = {
 def _move(loss: Loss, to: SessionState, type_: str, *, payload: dict[str, Any], **changes: Any) -> None:
     before = [SessionState(loss.session.runtime_state)]
     sessions.move(loss.session, before, to, source=SOURCE, type_=type_, payload=payload, epoch=F("epoch") + 1, host_id="", **changes)
+    told = {"host": loss.host_id, **loss.facts}
+    record.write(
+        RecordKind.LIFECYCLE, "session.taken", account_id=loss.session.account_id, session_id=loss.session.id, actor=SOURCE, facts=told
+    )
     log.warning("a session was taken from a lost host", extra={"session_id": loss.session.id, "host_id": loss.host_id, "state": to.value})
 
 

@@ -80,8 +80,8 @@ def _refuse(checkpoint: Checkpoint, host_id: str) -> None:
     """No live host has the pin: how do the hosts that there are differ?"""
     if host_id:
         raise FleetUnavailable(
-            f"The host {host_id} is not heard of, or has not proved this checkpoint's pin. Nothing was started.",
-            next_action="Name another host, or start that one's workers.",
+            "The host that it was to go on at is not heard of, or has not proved this checkpoint's pin. Nothing was started.",
+            next_action="Resume it on any host; or the operator starts that one's workers.",
         )
     others = [fit for fit in hosts_for_pin(checkpoint.pin_id) if fit.state in HEARD and fit.differences]
     if others:

@@ -95,24 +95,32 @@ def _takes_it_back(left: str, session: Session, *, leaves_now: bool) -> bool:
 
 
 def arrived(work: Work, figures: dict[str, Any]) -> None:
-    """Prerequisite: inside the commit in which a resume makes the session run. Its history and the service record tell of a move."""
+    """Prerequisite: inside the commit in which a resume makes the session run. Its history and the service record tell of a move; between
+    which hosts, the record alone.
+    """
     asked = work.operation.parameters
     if asked.get("by") != ResumedBy.MOVED:
         return
     type_ = "session.moved" if host_id() != asked["from"] else "session.move_failed"
     facts = {
-        "from": asked["from"],
-        "to": host_id(),
         "stored_bytes": asked["stored_bytes"],
         "fetched_bytes": figures["fetched_bytes"],
         "seconds_away": _seconds_away(work.session),
     }
     if type_ == "session.move_failed":
-        facts["reason"] = "no other host had room any more: it goes on where it was"
+        facts["reason"] = f"{_why_it_stayed(work)}: it goes on where it was"
     event.append(work.session.id, type_, facts, source=work.source)
-    record.write(
-        RecordKind.LIFECYCLE, type_, account_id=work.session.account_id, session_id=work.session.id, actor=work.source, facts=facts
-    )
+    told = {"from": asked["from"], "to": host_id(), **facts}
+    record.write(RecordKind.LIFECYCLE, type_, account_id=work.session.account_id, session_id=work.session.id, actor=work.source, facts=told)
+
+
+def _why_it_stayed(work: Work) -> str:
+    asked = work.operation.parameters
+    if asked.get("failed_elsewhere"):
+        return "its resume on another host failed"
+    if work.lease.attempt > 1:
+        return "no other host could take it any more, or the one that had taken it was lost"
+    return "the host that it was to go to could not take it any more" if asked["to"] else "no other host could take it any more"
 
 
 def _seconds_away(session: Session) -> float | None:

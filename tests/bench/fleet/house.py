@@ -21,11 +21,11 @@ LEFT JOIN checkpoints_app_checkpoint saved ON saved.id = resume.response->>'chec
 LEFT JOIN sessions_app_operation save ON save.id = saved.operation_id AND save.kind = 'checkpoint'
 WHERE resume.id = %s
 """
-#: How the move ended that began with this save, in the words of the session's history.
+#: How the move ended that began with this save, in the words of the service record, which names the hosts.
 _MOVE = """
-SELECT event.type, event.payload FROM sessions_app_sessionevent event, sessions_app_operation save
-WHERE event.session_id = save.session_id AND event.type IN ('session.moved', 'session.move_failed')
-  AND save.id = %s AND event.recorded_at > save.accepted_at ORDER BY event.number LIMIT 1
+SELECT line.type, line.facts FROM sessions_app_servicerecord line, sessions_app_operation save
+WHERE line.session_id = save.session_id AND line.type IN ('session.moved', 'session.move_failed')
+  AND save.id = %s AND line.recorded_at > save.accepted_at ORDER BY line.id LIMIT 1
 """
 #: And its resume: attempts, seconds until a worker claimed it, and until it ended.
 _RESUME_OF_MOVE = """

@@ -12,7 +12,7 @@ MIB = 1 << 20
 #: By where the images of a resume came from.
 WARMTH = {"cached": "hot", "host": "warm", "store": "cold"}
 #: How an operator's move ended, by the event that tells of it.
-MOVES = {"session.moved": "moved", "session.move_failed": "stayed: no other host had room any more"}
+MOVES = {"session.moved": "moved", "session.move_failed": "stayed where it was"}
 
 
 @dataclass(frozen=True)

@@ -55,10 +55,10 @@ def test_a_host_that_drains_and_moves_gives_its_sessions_to_another_with_their_m
     assert guest(session, "cat note") == "kept"
     assert events(session)[-4:] == ["session.parked", "session.resuming", "session.resumed", "session.moved"]
     told = moved(session)
-    assert (told["from"], told["to"]) == (HOST, OTHER)
     assert (told["stored_bytes"], told["fetched_bytes"]) == (session.checkpoints.get().stored_bytes, None)  # the store is a directory here
     assert isinstance(told["seconds_away"], float)
-    assert ServiceRecord.objects.get(type="session.moved").facts["to"] == OTHER
+    recorded = ServiceRecord.objects.get(type="session.moved").facts
+    assert (recorded["from"], recorded["to"], recorded["stored_bytes"]) == (HOST, OTHER, told["stored_bytes"])
     assert move_on() == 0
 
 
@@ -108,7 +108,30 @@ def test_a_session_whose_place_was_taken_while_it_was_saved_goes_on_where_it_was
     move_on()
     world.at("before_publish", lambda: Host.objects.filter(id=OTHER).update(offered_bytes=1))
     work_through(session, at_host)
-    assert (session.runtime_state, session.host_id, events(session)[-1]) == ("running", HOST, "session.move_failed")
+    assert (session.runtime_state, session.host_id) == ("running", HOST)
+    assert why_it_stayed(session).startswith("no other host could take it")
+
+
+def test_a_session_that_goes_on_where_it_was_because_its_resume_elsewhere_failed_says_so(
+    world: World, session: Session, at_host: Callable[[str], None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("workers.fleet.again.DISTANCES", [timedelta(0)])
+    moves.ask(session)
+    succeeded(asked(session))
+    at_host(OTHER)
+    world.faults.resume_fails = "broken"
+    assert done(asked(session)).state == "failed"
+    Host.objects.filter(id=OTHER).update(offered_bytes=1)
+    assert try_again() == 1
+    world.faults.resume_fails = None
+    work_through(session, at_host)
+    assert session.host_id == HOST
+    assert why_it_stayed(session).startswith("its resume on another host failed")
+
+
+def why_it_stayed(session: Session) -> str:
+    assert events(session)[-1] == "session.move_failed"
+    return str(session.events.get(type="session.move_failed").payload["reason"])
 
 
 def test_a_session_in_which_a_command_runs_waits_and_is_cut_off_after_long_enough(

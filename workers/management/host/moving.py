@@ -6,7 +6,7 @@ from typing import Any
 from django.core.management.base import CommandError
 
 from sessions_app.errors import Conflict
-from sessions_app.models import Operation, Session
+from sessions_app.models import Operation, ServiceRecord, Session
 from sessions_app.services import by_operator
 from sessions_app.states import OPERATION_ACTIVE, OPERATION_FINAL, OperationKind, OperationState, ResumedBy, SessionState
 from workers.fleet.moves import staying
@@ -113,12 +113,12 @@ def _ended(save: Operation) -> bool:
 
 
 def _tell_end(out: Writes, session: Session, save: Operation, options: dict[str, Any]) -> None:
-    ends = session.events.filter(type__in=["session.moved", "session.move_failed"], recorded_at__gt=save.accepted_at)
-    told = ends.order_by("-number").first()
+    ends = ServiceRecord.objects.filter(session_id=session.id, type__in=["session.moved", "session.move_failed"])
+    told = ends.filter(recorded_at__gt=save.accepted_at).order_by("-id").first()
     if told is None:
         reason = (save.error or {}).get("message", "its resume did not come about; it is tried again")
         raise CommandError(f"The session was not moved: {reason}")
-    facts = told.payload
+    facts = told.facts
     if options["json"]:
         tell(out, {"session_id": session.id, "save_operation_id": save.id, "moved": facts})
     elif told.type == "session.moved":
