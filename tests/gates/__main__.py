@@ -3,6 +3,7 @@
 import argparse
 import os
 import sys
+from collections import defaultdict
 from pathlib import Path
 
 import pytest
@@ -22,12 +23,11 @@ WHOLE = {
 
 
 def main() -> int:
-    known = {gate: files(gate) for gate in sorted({path.name.split("_")[2] for path in HERE.glob("test_gate_*.py")})}
+    known = files()
     parser = argparse.ArgumentParser(prog="keepstate prove", description=__doc__)
-    parser.add_argument("gates", nargs="*", metavar="GATE", help=f"which gates; all if none is named: {', '.join({**known, 'store': []})}")
+    parser.add_argument("gates", nargs="*", metavar="GATE", help=f"which gates; all if none is named: {', '.join(known)}")
     parser.add_argument("--json", type=Path, help="write the evidence to this file")
     options = parser.parse_args()
-    known["store"] = [*known.get("store", []), str(HERE / "store")]
     unknown = [gate for gate in options.gates if gate not in known]
     if unknown:
         parser.error(f"no such gate: {', '.join(unknown)}; known are {', '.join(known)}")
@@ -38,8 +38,13 @@ def main() -> int:
     return int(pytest.main([*chosen, "-v", "-p", "no:cacheprovider", *evidence]))
 
 
-def files(gate: str) -> list[str]:
-    return [str(path) for path in sorted(HERE.glob(f"test_gate_{gate}_*.py"))]
+def files() -> dict[str, list[str]]:
+    """What each gate runs, by the gate's name: the first word of the names of its files."""
+    found = defaultdict[str, list[str]](list)
+    for path in sorted(HERE.glob("test_gate_*.py")):
+        found[path.stem.split("_")[2]].append(str(path))
+    found["store"].append(str(HERE / "store"))
+    return dict(found)
 
 
 if __name__ == "__main__":
