@@ -32,6 +32,8 @@ class Session(models.Model):
 
     host_id = models.CharField(max_length=64, blank=True)
     pin_digest = models.CharField(max_length=64, blank=True)
+    machine_boot = models.CharField(max_length=40, blank=True, db_default="", default="")  # of its host's computer, as that epoch began:
+    machine_boot_epoch = models.PositiveIntegerField(null=True, blank=True)  # not `epoch` where a release before wrote no boot
     parent_id = models.CharField(max_length=32, blank=True)
     fork_checkpoint_id = models.CharField(max_length=40, blank=True)  # of its parent
     fork_watermark = models.PositiveBigIntegerField(null=True, blank=True)  # its parent's last event that is also its own

@@ -103,7 +103,7 @@ def _lately(session: Session) -> int:
 def wait_for(session: Session, resume: Operation) -> None:
     """The session's failure, if it has one, names the resume. Prerequisite: inside the commit that asks for it."""
     if session.failure is not None:
-        wait = {**session.failure, "next_action": f"Wait for its resume elsewhere: GET /api/operations/{resume.id}."}
+        wait = {**session.failure, "next_action": f"Wait for its resume: GET /api/operations/{resume.id}."}
         Session.objects.filter(id=session.id).update(failure=wait)
 
 

@@ -12,9 +12,8 @@ from sessions_app.services.outcome import unfinished
 from sessions_app.states import OPERATION_ACTIVE, OperationKind, OperationState
 from workers.operations import moving
 from workers.operations.fork import answer_of
+from workers.operations.host_loss import LOOK, save_lost
 from workers.operations.words import save_words
-
-_LOOK = "Read the session: its recovery policy decides whether it goes on by itself."
 
 
 def command(operation: Operation) -> None:
@@ -22,7 +21,7 @@ def command(operation: Operation) -> None:
     if operation.attempt > 0:
         _end(operation, OperationState.RECONCILIATION_REQUIRED, unfinished(operation.kind, "Its host was lost."))
         return
-    _fail(operation, HostLost("The host was lost before the command began. It was not run.", next_action=_LOOK))
+    _fail(operation, HostLost("The host was lost before the command began. It was not run.", next_action=LOOK))
 
 
 def exclusive(operation: Operation, session: Session) -> bool:
@@ -36,7 +35,7 @@ def exclusive(operation: Operation, session: Session) -> bool:
         case OperationKind.FORK if children := fork.children_of(operation):
             _end(operation, OperationState.SUCCEEDED, response=answer_of(operation, children), http_status=201)
         case OperationKind.CHECKPOINT:
-            _fail(operation, _save(session))
+            _fail(operation, save_lost(session))
         case _:
             _fail(operation, _nothing(operation.kind))
     return True
@@ -52,18 +51,9 @@ def stopped(operation: Operation, session: Session) -> None:
         _fail(operation, _nothing(operation.kind))
 
 
-def _save(session: Session) -> HostLost:
-    previous = "the previous checkpoint is intact" if session.head_checkpoint_id else "there is no earlier one"
-    return HostLost(
-        f"The host was lost before the save was published. Nothing of it was published; {previous}.",
-        next_action=_LOOK,
-        facts={"checkpoint_recorded": False, "previous_checkpoint_id": session.head_checkpoint_id or None},
-    )
-
-
 def _nothing(kind: str) -> HostLost:
     done = "No child was created" if kind == OperationKind.FORK else "Nothing was done"
-    return HostLost(f"The host was lost before the {kind} had its effect. {done}.", next_action=f"{_LOOK} Then ask for the {kind} again.")
+    return HostLost(f"The host was lost before the {kind} had its effect. {done}.", next_action=f"{LOOK} Then ask for the {kind} again.")
 
 
 def _fail(operation: Operation, error: ServiceError) -> None:

@@ -8,45 +8,27 @@ silent (workers/sweep.py).
 
 import logging
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
-from datetime import timedelta
 from typing import Any
 
 from django.db import connection, transaction
-from django.db.models import DurationField, ExpressionWrapper, F, Q
-from django.db.models.functions import Now
+from django.db.models import F, Q
 
 from checkpoints_app.services import checkpoint as checkpoints
 from sessions_app.errors import HostLost
 from sessions_app.models import Operation, Session
-from sessions_app.services import held, record, recovery_policy
+from sessions_app.services import held
 from sessions_app.services import session as sessions
-from sessions_app.states import EXCLUSIVE_KINDS, OPERATION_ACTIVE, SESSION_LIVE, OperationKind, RecordKind, ResumedBy, SessionState
+from sessions_app.states import EXCLUSIVE_KINDS, OPERATION_ACTIVE, SESSION_LIVE, OperationKind, SessionState
 from workers.fleet import ended
 from workers.models import Host
+from workers.operations import host_loss, recovery
+from workers.operations.host_loss import Loss
 from workers.operations.parking import reason_of_last_stop
 
 log = logging.getLogger(__name__)
 SOURCE = "fleet"
 #: A worker that stands still in the middle of a commit holds its rows until the database ends its connection; others are taken meanwhile.
 LOCK_MILLISECONDS = 500
-
-
-@dataclass(frozen=True)
-class Loss:
-    """A session as it was when its host was lost. `checkpoint_seconds`: the age of its last checkpoint, None if it has none."""
-
-    session: Session
-    host_id: str
-    checkpoint_seconds: int | None
-
-    @property
-    def facts(self) -> dict[str, Any]:
-        """For the session's owner: without the host's name."""
-        return {
-            "checkpoint_id": self.session.head_checkpoint_id or None,
-            "seconds_since_checkpoint": self.checkpoint_seconds,
-        }
 
 
 def there(host_id: str) -> list[str]:
@@ -75,32 +57,19 @@ def take(session_id: str, host_id: str) -> bool:
         ended.command(command)
     way = WAYS.get(SessionState(session.runtime_state)) if here else None
     exclusive = next((one for one in work if one.kind in EXCLUSIVE_KINDS), None)
-    return (way is not None and way(_loss(session, host_id), exclusive)) or bool(commands)
-
-
-def _loss(session: Session, host_id: str) -> Loss:
-    age = ExpressionWrapper(Now() - F("head_checkpoint_at"), output_field=DurationField())
-    found: timedelta | None = Session.objects.filter(id=session.id).values_list(age, flat=True).get()
-    return Loss(session, host_id, None if found is None or not session.head_checkpoint_id else int(found.total_seconds()))
+    return (way is not None and way(host_loss.of(session, host_id), exclusive)) or bool(commands)
 
 
 def _fails(loss: Loss, work: Operation | None) -> bool:
     """`running`, `checkpointing`: its machine is gone, with all that it did since the last checkpoint."""
     session = loss.session
-    failure = _failure(loss)
     unpublished = {"code": HostLost.code, "message": "its host was lost"}
     checkpoints.fail_unfinished(session.id, None, unpublished, source=SOURCE)
     goes_on = work is not None and not ended.exclusive(work, session)
-    _move(loss, SessionState.FAILED, "session.host_lost", payload={"reason": failure.message, **loss.facts}, failure=failure.as_dict())
+    _move(loss, SessionState.FAILED, "session.host_lost", payload=loss.told, failure=loss.failure.as_dict())
     if not goes_on:
-        _recover(session)
+        recovery.recover(session, source=SOURCE)
     return True
-
-
-def _recover(session: Session) -> None:
-    resume = recovery_policy.recover(session, by=ResumedBy.HOST_LOST, source=SOURCE)
-    if resume is not None:
-        recovery_policy.wait_for(session, resume)
 
 
 def _parks(loss: Loss, work: Operation | None) -> bool:
@@ -116,8 +85,7 @@ def _never_ran(loss: Loss, work: Operation | None) -> bool:
     """`provisioning`."""
     if work is not None:
         return False
-    failure = _failure(loss)
-    _move(loss, SessionState.FAILED, "session.host_lost", payload={"reason": failure.message, **loss.facts}, failure=failure.as_dict())
+    _move(loss, SessionState.FAILED, "session.host_lost", payload=loss.told, failure=loss.failure.as_dict())
     return True
 
 
@@ -143,23 +111,5 @@ WAYS: Mapping[SessionState, Callable[[Loss, Operation | None], bool]] = {
 def _move(loss: Loss, to: SessionState, type_: str, *, payload: dict[str, Any], **changes: Any) -> None:
     before = [SessionState(loss.session.runtime_state)]
     sessions.move(loss.session, before, to, source=SOURCE, type_=type_, payload=payload, epoch=F("epoch") + 1, host_id="", **changes)
-    told = {"host": loss.host_id, **loss.facts}
-    record.write(
-        RecordKind.LIFECYCLE, "session.taken", account_id=loss.session.account_id, session_id=loss.session.id, actor=SOURCE, facts=told
-    )
+    loss.record(SOURCE)
     log.warning("a session was taken from a lost host", extra={"session_id": loss.session.id, "host_id": loss.host_id, "state": to.value})
-
-
-def _failure(loss: Loss) -> HostLost:
-    if loss.checkpoint_seconds is None:
-        return HostLost(
-            "The host that the session's machine was on is lost. Nothing of the session had been saved.",
-            next_action="Delete it with force=1 and start another.",
-            facts=loss.facts,
-        )
-    return HostLost(
-        f"The host that the session's machine was on is lost. Its last checkpoint is intact; what the machine did in the "
-        f"{loss.checkpoint_seconds} s since is lost.",
-        next_action="Resume the session from its last checkpoint.",
-        facts=loss.facts,
-    )

@@ -6,6 +6,7 @@ earlier one left: published already, or half-done (then the machine is set runni
 
 import logging
 import shutil
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,7 @@ from checkpoints_app.models import Checkpoint
 from checkpoints_app.services import checkpoint as checkpoints
 from checkpoints_app.services import publish, storage
 from checkpoints_app.services.relied import PacksMoved
-from sessions_app.errors import Cancelled, MachineLost, ServiceError
+from sessions_app.errors import Cancelled, HostLost, MachineLost, ServiceError
 from sessions_app.services import idle_policy
 from sessions_app.services import session as sessions
 from sessions_app.services.database import drop_broken_connection
@@ -22,9 +23,9 @@ from sessions_app.states import OperationKind, SessionState
 from workers import crash
 from workers.cache import known
 from workers.host import machines
-from workers.host.identity import staging_directory
+from workers.host.identity import host_id, staging_directory
 from workers.machine.driver import Machine
-from workers.operations import moving
+from workers.operations import host_loss, moving
 from workers.operations.ended import how_it_ended
 from workers.operations.parking import park_reason
 from workers.operations.save_failure import machine_deaf, machine_gone, save_failed
@@ -54,6 +55,8 @@ def _machine(work: Work) -> Machine:
     """The machine, alive and running, with all that it was resumed from verified. A session whose machine is gone is failed, and nothing of
     it was saved.
     """
+    if host_loss.went_with_its_host(work.session):
+        raise _lost_with_host(work)
     trouble = await_verified(work)
     if trouble is not None:
         raise _ended(work, trouble)
@@ -90,6 +93,20 @@ def _ended(work: Work, trouble: ServiceError) -> ServiceError:
 def _lost(work: Work) -> MachineLost:
     lost = machine_gone(work.session)
     ended = how_it_ended(work.session, machines.machine_of(work.session))
+    _fail_session(work, lost, ended.failure, ended.event, dict(ended.facts))
+    return lost
+
+
+def _lost_with_host(work: Work) -> HostLost:
+    lost, loss = host_loss.save_lost(work.session), host_loss.by_restart(work.session, host_id())
+    _fail_session(work, lost, loss.failure, "session.host_lost", loss.told, lambda: loss.record(work.source))
+    return lost
+
+
+def _fail_session(
+    work: Work, lost: ServiceError, failure: ServiceError, event: str, facts: dict[str, Any], then: Callable[[], None] = lambda: None
+) -> None:
+    """`lost` is what the save is told, the others what the session is; `then` is done in the commit that tells it."""
     with work.fenced(cancellable=False):
         if work.session.runtime_state != SessionState.FAILED:  # else an earlier attempt has told it
             sessions.move(
@@ -97,13 +114,13 @@ def _lost(work: Work) -> MachineLost:
                 [SessionState.RUNNING, SessionState.CHECKPOINTING],
                 SessionState.FAILED,
                 source=work.source,
-                type_=ended.event,
-                payload=dict(ended.facts),
-                failure=ended.failure.as_dict(),
+                type_=event,
+                payload=facts,
+                failure=failure.as_dict(),
                 host_id="",
             )
+            then()
         checkpoints.fail_unfinished(work.session.id, work.operation.id, lost.as_dict(), source=work.source)
-    return lost
 
 
 def _save(work: Work, machine: Machine) -> Checkpoint:

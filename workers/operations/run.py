@@ -13,20 +13,20 @@ import structlog
 from django.db import Error as DatabaseFault
 from django.db import transaction
 
-from sessions_app.errors import Cancelled, MachineLost, ServiceError
+from sessions_app.errors import Cancelled, ServiceError
 from sessions_app.models import Operation, Session
 from sessions_app.services import lease as leases
-from sessions_app.services import recovery_policy, unbegun
+from sessions_app.services import unbegun
 from sessions_app.services.database import AWAY, drop_broken_connection
 from sessions_app.services.lease import Lease, LeaseLost
 from sessions_app.services.outcome import unfinished
-from sessions_app.states import OperationKind, ResumedBy, SessionState
+from sessions_app.states import OperationKind, SessionState
 from workers.host import claim, turn
 from workers.host.identity import host_id
-from workers.operations import boot, checkpoint, delete, execute, fork, restore, resume
+from workers.operations import boot, checkpoint, delete, execute, fork, recovery, restore, resume
 from workers.operations.cancelled import told
 from workers.operations.keeper import Keeper
-from workers.operations.settle import busy, lost_its_machine
+from workers.operations.settle import busy
 from workers.operations.work import Work
 
 log = logging.getLogger(__name__)
@@ -112,11 +112,11 @@ def _in_turn(work: Work) -> None:
 def _fail(lease: Lease, error: ServiceError) -> None:
     """With a save that found its machine gone, the session has failed: what its policy asks for then is asked for in the same commit."""
     leases.fail(lease, error)
-    if error.word != MachineLost.code:
+    if error.word not in recovery.LOSSES:
         return
     session = Session.objects.select_for_update(no_key=True).get(operations=lease.operation_id)
-    if session.runtime_state == SessionState.FAILED and lost_its_machine(session.failure or {}) and not busy(session):
-        recovery_policy.recover(session, by=ResumedBy.MACHINE_LOST, source=f"operation/{lease.operation_id}")
+    if session.runtime_state == SessionState.FAILED and not busy(session):
+        recovery.recover(session, source=f"operation/{lease.operation_id}")
 
 
 def _end(end: Callable[[Lease, ServiceError], None], lease: Lease, error: ServiceError) -> None:

@@ -1,21 +1,21 @@
 """Settle the sessions of this host that no operation looks after: machines that died, states whose operation ended without finishing."""
 
 import logging
-from collections.abc import Mapping
 from typing import Any
 
 from django.db import transaction
 
 from checkpoints_app.services import checkpoint as checkpoints
-from sessions_app.errors import MachineLost, WrongState
+from sessions_app.errors import WrongState
 from sessions_app.models import Operation, Session
-from sessions_app.services import awake, recovery_policy
+from sessions_app.services import awake
 from sessions_app.services import session as sessions
 from sessions_app.services.outcome import unfinished
-from sessions_app.states import EXCLUSIVE_KINDS, OPERATION_ACTIVE, OperationKind, ResumedBy, SessionState
+from sessions_app.states import EXCLUSIVE_KINDS, OPERATION_ACTIVE, OperationKind, SessionState
 from workers.host import machines
 from workers.host.identity import host_id
 from workers.machine.driver import MachineState
+from workers.operations import host_loss, recovery
 from workers.operations.ended import how_it_ended
 from workers.operations.parking import reason_of_last_stop
 from workers.operations.verification import trouble_of
@@ -76,6 +76,12 @@ def _settle(session: Session) -> bool:
 
 def _settle_machine(session: Session) -> bool:
     """`running` or `checkpointing`: what is true of the machine, and of the memory under it, decides."""
+    if host_loss.went_with_its_host(session):  # first: nothing that served it lives, and that is not why it is gone
+        loss = host_loss.by_restart(session, host_id())
+        with transaction.atomic():
+            _move(session, SessionState.FAILED, "session.host_lost", payload=loss.told, failure=loss.failure.as_dict(), host_id="")
+            loss.record(SOURCE)
+        return False
     trouble = trouble_of(session, source=SOURCE)
     if trouble is not None:
         machines.end_all(session.id, until_epoch=session.epoch)
@@ -101,10 +107,5 @@ def _move(session: Session, to: SessionState, type_: str, **changes: Any) -> Non
         if session.runtime_state == SessionState.CHECKPOINTING:
             checkpoints.fail_unfinished(session.id, None, {"code": "ks_save_failed", "message": "its worker was lost"}, source=SOURCE)
         sessions.move(session, [SessionState(session.runtime_state)], to, source=SOURCE, type_=type_, **changes)
-        if to == SessionState.FAILED and lost_its_machine(changes["failure"]):
-            recovery_policy.recover(session, by=ResumedBy.MACHINE_LOST, source=SOURCE)
-
-
-def lost_its_machine(failure: Mapping[str, Any]) -> bool:
-    """Killed, or failed by its hypervisor: not ended by its own guest, and not for what it was resumed from."""
-    return failure.get("code") == MachineLost.code
+        if to == SessionState.FAILED:
+            recovery.recover(session, source=SOURCE)

@@ -14,6 +14,7 @@ from sessions_app.models import Operation, Session
 from sessions_app.services import lease as leases
 from sessions_app.services.database import AWAY, drop_broken_connection
 from sessions_app.services.lease import Lease, LeaseLost
+from workers.host.identity import boot_id
 from workers.operations.keeper import Keeper
 
 log = logging.getLogger(__name__)
@@ -64,11 +65,13 @@ class Work:
     def next_epoch(self, then: Callable[[Session], None] = lambda _: None, **changes: Any) -> None:
         """Begin the session's next epoch, with other changes: what acts for an older one is refused from now on. Raises LeaseLost.
 
-        The session is read again within the commit: after it, it may already be another owner's. `then` is done within it too.
+        The row says under which boot of this computer it begins: no machine of it outlives that (workers/operations/host_loss.py). The
+        session is read again within the commit: after it, it may already be another owner's. `then` is done within it too.
         """
         with self.fenced():
             known = Session.objects.filter(id=self.session.id, epoch=self.session.epoch)
-            if not known.update(epoch=F("epoch") + 1, **changes):
+            boot = {"machine_boot": boot_id(), "machine_boot_epoch": F("epoch") + 1}
+            if not known.update(epoch=F("epoch") + 1, **boot, **changes):
                 raise LeaseLost(self.operation.id)
             self.session.refresh_from_db()
             then(self.session)
