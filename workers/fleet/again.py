@@ -21,6 +21,7 @@ from sessions_app.errors import FleetUnavailable, HostLost, Internal, ServiceErr
 from sessions_app.models import Operation, Session
 from sessions_app.services import event, recovery_policy
 from sessions_app.services import session as sessions
+from sessions_app.services.database import Busy, briefly
 from sessions_app.states import EXCLUSIVE_KINDS, OperationKind, OperationState, ResumedBy, SessionState
 from workers.operations import moving
 
@@ -77,12 +78,15 @@ def _answered(operation_id: str) -> bool:
     """One that cannot be answered never keeps the others."""
     try:
         return _answer(operation_id)
+    except Busy:
+        log.info("a failed resume is answered by the next turn", extra={"operation_id": operation_id})
+        return False
     except Exception:
         log.exception("a failed resume was not answered", extra={"operation_id": operation_id})
         return False
 
 
-@transaction.atomic
+@briefly()
 def _answer(operation_id: str) -> bool:
     """Whether a resume was asked for. Rows that somebody holds are passed over: the next turn comes within seconds."""
     found = unanswered().select_related("session").filter(id=operation_id)

@@ -18,6 +18,7 @@ from gateway_app.services import process
 from sessions_app.errors import Conflict
 from sessions_app.services import dispatch
 from sessions_app.services.by_operator import write
+from sessions_app.services.database import Busy
 from workers.fleet import taken, watch
 from workers.host import liveness
 from workers.models import Host
@@ -34,9 +35,11 @@ def take_from_lost() -> int:
     if watch.look() and liveness.alive().exists():  # where nobody at all is heard of, it is likelier that we do not hear
         _mark()
     done = 0
-    for host_id in Host.objects.filter(lost_at__isnull=False, retired_at=None).order_by("lost_at").values_list("id", flat=True):
+    hosts = list(Host.objects.filter(lost_at__isnull=False, retired_at=None).order_by("lost_at").values_list("id", flat=True))
+    for host_id in hosts:
         done += _take(host_id, BATCH - done)
-        _end_calls(host_id)  # last: a gateway that stands still in the middle of a commit holds the rows of its calls
+    for host_id in hosts:  # last: a gateway that stands still in the middle of a commit holds the rows of its calls
+        _end_calls(host_id)
     return done
 
 
@@ -57,10 +60,16 @@ def declare(host: Host, by: str) -> None:
 
 
 def _heard_again() -> None:
-    back = Host.objects.filter(lost_at__isnull=False, heartbeat_at__gt=F("lost_at"))
-    for host_id in back.values_list("id", flat=True):
-        if back.filter(id=host_id).update(lost_at=None):
-            log.warning("a host that was lost is heard of again", extra={"host_id": host_id})
+    for host_id in _told(Host.objects.filter(lost_at__isnull=False, heartbeat_at__gt=F("lost_at")), lost_at=None):
+        log.warning("a host that was lost is heard of again", extra={"host_id": host_id})
+
+
+@transaction.atomic
+def _told(hosts: "QuerySet[Host]", *, lost_at: Now | None) -> list[str]:
+    """Those of the hosts whose rows nobody holds: a worker that stands still in the middle of a commit keeps no other host from it."""
+    free = list(hosts.select_for_update(skip_locked=True, no_key=True, of=("self",)).values_list("id", flat=True))
+    Host.objects.filter(id__in=free).update(lost_at=lost_at)
+    return free
 
 
 def _unheard() -> "QuerySet[Host]":
@@ -71,9 +80,8 @@ def _unheard() -> "QuerySet[Host]":
 
 
 def _mark() -> None:
-    for host_id in list(_unheard().values_list("id", flat=True)):
-        if _unheard().filter(id=host_id).update(lost_at=Now()):
-            log.error("a host is lost: its sessions go on elsewhere from their last checkpoints", extra={"host_id": host_id})
+    for host_id in _told(_unheard(), lost_at=Now()):
+        log.error("a host is lost: its sessions go on elsewhere from their last checkpoints", extra={"host_id": host_id})
 
 
 def _end_calls(host_id: str) -> None:
@@ -89,6 +97,8 @@ def _take(host_id: str, most: int) -> int:
     for session_id in taken.there(host_id)[:most]:
         try:
             done += taken.take(session_id, host_id)
+        except Busy:
+            log.info("a session of a lost host is held", extra={"host_id": host_id, "session_id": session_id})
         except Exception:
             log.exception("a session of a lost host was not taken", extra={"host_id": host_id, "session_id": session_id})
     return done

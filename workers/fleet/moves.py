@@ -16,6 +16,7 @@ from django.db.models.functions import Now
 from sessions_app.errors import Conflict, FleetUnavailable, ServiceError
 from sessions_app.models import Operation, Session
 from sessions_app.services import activity, lifecycle, operation
+from sessions_app.services.database import Busy, briefly
 from sessions_app.states import EXCLUSIVE_KINDS, OPERATION_ACTIVE, OperationKind, OperationState, SessionState
 from workers.fleet import stranded
 from workers.host import liveness, targets
@@ -83,8 +84,14 @@ def _move_some(host: Host) -> int:
 
 
 def _try(session: Session, *, cut: bool) -> bool:
+    """One that somebody holds is passed over: the next turn comes within seconds."""
     try:
-        ask(session, cut=cut)
+        with briefly():
+            if not Session.objects.filter(id=session.id).select_for_update(skip_locked=True, no_key=True).exists():
+                return False
+            ask(session, cut=cut)
+    except Busy:
+        return False
     except ServiceError as refusal:  # it was taken up by somebody else since, or the room is gone: the next turn looks again
         log.info("a session is not moved now", extra={"session_id": session.id, "reason": refusal.message})
         return False

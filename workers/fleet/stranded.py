@@ -5,13 +5,13 @@ the host parks the session without asking for anything. A resume that failed is 
 import logging
 from datetime import timedelta
 
-from django.db import transaction
 from django.db.models.functions import Now
 
 from checkpoints_app.services import checkpoint as checkpoints
 from sessions_app.errors import ServiceError
 from sessions_app.models import Operation, Session
 from sessions_app.services import lifecycle
+from sessions_app.services.database import Busy, briefly
 from sessions_app.states import EXCLUSIVE_KINDS, OPERATION_ACTIVE, OperationKind, SessionState
 from workers.operations import moving
 from workers.operations.parking import MOVING
@@ -34,12 +34,14 @@ def _tried(session_id: str) -> bool:
         return _bring_back(session_id)
     except ServiceError as refusal:  # its account is closing: it stays parked
         log.warning("a session that was moved is not resumed", extra={"session_id": session_id, "reason": refusal.message})
+    except Busy:
+        log.info("a session that was parked to be moved is brought back by the next turn", extra={"session_id": session_id})
     except Exception:
         log.exception("a session that was parked to be moved was not brought back", extra={"session_id": session_id})
     return False
 
 
-@transaction.atomic
+@briefly()
 def _bring_back(session_id: str) -> bool:
     """One that somebody holds, or that was deleted since, is passed over."""
     parked = Session.objects.filter(id=session_id, runtime_state=SessionState.PARKED)

@@ -10,7 +10,6 @@ import logging
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from django.db import connection, transaction
 from django.db.models import F, Q
 
 from checkpoints_app.services import checkpoint as checkpoints
@@ -18,6 +17,7 @@ from sessions_app.errors import HostLost
 from sessions_app.models import Operation, Session
 from sessions_app.services import held
 from sessions_app.services import session as sessions
+from sessions_app.services.database import briefly
 from sessions_app.states import EXCLUSIVE_KINDS, OPERATION_ACTIVE, SESSION_LIVE, OperationKind, SessionState
 from workers.fleet import ended
 from workers.models import Host
@@ -27,8 +27,6 @@ from workers.operations.parking import reason_of_last_stop
 
 log = logging.getLogger(__name__)
 SOURCE = "fleet"
-#: A worker that stands still in the middle of a commit holds its rows until the database ends its connection; others are taken meanwhile.
-LOCK_MILLISECONDS = 500
 
 
 def there(host_id: str) -> list[str]:
@@ -40,14 +38,12 @@ def there(host_id: str) -> list[str]:
     return sorted({*had, *commands.values_list("session_id", flat=True)})
 
 
-@transaction.atomic
+@briefly()
 def take(session_id: str, host_id: str) -> bool:
     """Whether anything was done. Nothing is, for a session that has moved on or a host that is heard of again.
 
-    Raises OperationalError where somebody holds the session's rows.
+    Raises Busy where somebody holds the session's rows.
     """
-    with connection.cursor() as cursor:
-        cursor.execute("SELECT set_config('lock_timeout', %s, true)", [str(LOCK_MILLISECONDS)])
     session, work = held.with_work(Session(id=session_id))
     if not Host.objects.filter(id=host_id, lost_at__gte=F("heartbeat_at")).exists():
         return False

@@ -6,17 +6,17 @@ One look at all that wait is one commit, and one of all is at it at a time: a se
 
 import logging
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from contextlib import suppress
 from typing import Any
 
-from django.db import transaction
 from django.db.models import Exists, F, OuterRef, Q, QuerySet
 from django.db.models.functions import Now
 
 from sessions_app.errors import FleetUnavailable
 from sessions_app.models import Operation, Session
 from sessions_app.services import dispatch, placement, unbegun, waiting
-from sessions_app.services.database import hold, hold_if_free
+from sessions_app.services.database import Busy, briefly, hold, hold_if_free
 from sessions_app.services.placement import Placement
 from sessions_app.states import SESSION_LIVE, OperationKind, OperationState, SessionState, WaitsFor
 from workers.host import liveness
@@ -48,18 +48,28 @@ def _place_some() -> int:
     """Look again at once where a kind's share was placed, and others of it stand behind; for so long."""
     began, placed, more = time.monotonic(), 0, True
     while more and time.monotonic() - began < LOOKING_SECONDS:
-        done, more = _look()
+        try:
+            done, more = _look()
+        except Busy:
+            log.info("somebody else places: the next turn looks at what waits")
+            break
         placed += done
     return placed
 
 
 def _give_up() -> int:
     """The session of what was begun on a host that is lost is settled by whoever takes its sessions (workers/fleet/taken.py)."""
+    waited = waiting.line().filter(due_at__lt=Now() - waiting.longest())
+    left = _begun().filter(lease_expires_at__lt=Now() - waiting.longest())
+    return _ended(waited, unbegun.fail, "Nothing was started.") + _ended(left, unbegun.abandon, "Its first host was lost.")
+
+
+def _ended(found: "QuerySet[Operation]", end: Callable[..., bool], state: str) -> int:
+    """Each in a commit of its own. What somebody holds is passed over: the next turn comes within seconds."""
     ended = 0
-    for operation in waiting.line().filter(due_at__lt=Now() - waiting.longest())[:LINE]:
-        ended += unbegun.fail(operation, _no_host(operation, "Nothing was started."), source="fleet")
-    for operation in _begun().filter(lease_expires_at__lt=Now() - waiting.longest())[:LINE]:
-        ended += unbegun.abandon(operation, _no_host(operation, "Its first host was lost."), source="fleet")
+    for operation_id in list(found.values_list("id", flat=True)[:LINE]):
+        with suppress(Busy), briefly():
+            ended += sum(end(one, _no_host(one, state), source="fleet") for one in _held(found.filter(id=operation_id)))
     return ended
 
 
@@ -72,11 +82,11 @@ def _no_host(operation: Operation, state: str) -> FleetUnavailable:
     )
 
 
-@transaction.atomic
+@briefly()
 def _look() -> tuple[int, bool]:
     """How many have got a host, and whether there are others whose turn it was not.
 
-    Rows that somebody else holds are passed over, so nothing is waited for; the lock of all placements comes last.
+    Rows that somebody else holds are passed over; the lock of all placements comes last, and is waited for briefly. Raises Busy.
     """
     if not hold_if_free(TURN):
         return 0, False
