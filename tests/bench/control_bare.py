@@ -24,7 +24,7 @@ ANSWER_SECONDS = 120
 SLOTS = 2
 
 URL = os.environ.get("KEEPSTATE_BENCH_REDIS", "")
-app = Celery("bare", broker=broker_url(URL))
+app = Celery("bare", broker=broker_url(URL), set_as_current=False)  # who imports this keeps the project's own
 app.conf.update(task_ignore_result=True, task_default_queue=QUEUE, worker_prefetch_multiplier=1)
 
 
