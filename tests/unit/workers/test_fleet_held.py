@@ -38,10 +38,12 @@ def hosts(owner: Tenant) -> None:
 
 @contextmanager
 def standing_still(query: str, *values: object) -> Iterator[None]:
-    """Another connection has done this and does not commit."""
-    with psycopg.connect(**connection.get_connection_params()) as other:
+    """Another connection has done this and does not commit. Whoever waits for it gets an error in the end, as in the service."""
+    with psycopg.connect(**connection.get_connection_params()) as other, connection.cursor() as cursor:
         other.execute(query, values)
+        cursor.execute("SET lock_timeout = '2s'")
         yield
+        cursor.execute("RESET lock_timeout")
         other.rollback()
 
 
