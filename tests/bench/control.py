@@ -16,6 +16,7 @@ from tests.bench import control_bare, control_rows
 from tests.bench.control_load import CLIENTS, NAMES, Found, Load
 from tests.bench.report import Row, parser, publish, quantile, row, unmeasured, write
 from tests.gates.fleet import processes
+from tests.gates.room import IMAGES, STATIC
 from tests.support.outside_data import remove_below
 
 SESSIONS = (10**3, 10**4, 10**5)
@@ -33,7 +34,13 @@ METHOD = (
     "the rows: a commit of one row, an answer of /healthz, and a bare Celery task on the same Redis with two slots, from its sending "
     "to its start and all at once."
 )
-ENVIRONMENT = {"KEEPSTATE_MACHINE_DRIVER": "fake", "KEEPSTATE_RATE_TOKEN": "0", "KEEPSTATE_RATE_ACCOUNT": "0"}
+ENVIRONMENT = {
+    "KEEPSTATE_MACHINE_DRIVER": "fake",
+    "KEEPSTATE_RATE_TOKEN": "0",
+    "KEEPSTATE_RATE_ACCOUNT": "0",
+    "KEEPSTATE_IMAGES": str(IMAGES),
+    "KEEPSTATE_STATIC": str(STATIC),
+}
 
 
 def main() -> int:
