@@ -55,6 +55,7 @@ class Checkpoint(models.Model):
         indexes = [
             models.Index(fields=["session", "-created_at", "-id"], name="checkpoint_of_session"),
             models.Index(fields=["-created_at", "-id"], name="checkpoint_newest"),
+            models.Index(fields=["operation_id"], name="checkpoint_of_operation"),
             # what a retention policy chooses from: what it has erased stays as rows without content
             models.Index(
                 fields=["session", "-created_at", "-id"], name="checkpoint_valid", condition=models.Q(state=CheckpointState.PUBLISHED)
