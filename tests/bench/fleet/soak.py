@@ -84,18 +84,25 @@ class Soak:
         schedule = plan(self.wanted.seed, self.wanted.seconds, self.wanted.fault_every, self.wanted.hosts, self.wanted.kinds)
         self.journal.write("schedule", seed=self.wanted.seed, faults=[planned.words() for planned in schedule])
         rota = Rota(self.house, self.journal, self.ledger, self.measured, schedule)
-        began, warm = time.monotonic(), None
+        began, warm, told = time.monotonic(), None, 0
         self.clients.start()
         while (at := time.monotonic() - began) < self.wanted.seconds:
             rota.turn(at)
             if warm is None and at > self.wanted.seconds / 4:
                 warm = footprint(self.house.fleet.root)
             self.loads.append(os.getloadavg()[0])
+            if at >= 60 * told:
+                print(self._words(at), flush=True)
+                told += 1
             time.sleep(_TICK_SECONDS)
         self.journal.write("the faults are over")
         rota.over()
         self.clients.join(2 * self.wanted.bound_seconds)
         self._judge(warm)
+
+    def _words(self, at: float) -> str:
+        done, minutes = sum(self.asking.counts.values()), self.wanted.seconds / 60
+        return f"{at / 60:.0f} of {minutes:.0f} min: {done} answers, {len(self.ledger.living())} sessions, {len(self.findings)} findings"
 
     def _fill(self) -> None:
         """A few machines that boot, and children of them."""
