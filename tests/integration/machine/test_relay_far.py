@@ -12,11 +12,11 @@ from pytest_django.fixtures import Settings
 from sessions_app.errors import FleetUnavailable
 from sessions_app.models import Session
 from tests.support import far
+from tests.support.relays import listens
 from tests.support.waiting import until
 from workers.machine.script import ScriptResult
 from workers.models import Host, HostRelay
 from workers.relay import client, dial, pump, server
-from workers.relay.address import reach
 from workers.relay.door import Door
 
 pytestmark = [
@@ -64,20 +64,12 @@ def machine(network: far.Network, tmp_path: Path) -> Iterator[Machine]:
     serving = server.start(tmp_path, lambda session, epoch: found)  # type: ignore[arg-type,return-value]
     told: list[tuple[int, str]] = []
     network.host.do(Door(tmp_path, far.HOST_ADDRESS, 0, [MASTER], lambda *facts: told.append(facts)).start)
-    until(lambda: told and _listens(tmp_path), 10, "the door and the relay listen")
+    until(lambda: told and listens(tmp_path), 10, "the door and the relay listen")
     Host.objects.create(id=HOST, memory_bytes=1, cpus=1, boot_id="boot")
     HostRelay.objects.create(host_id=HOST, address=far.HOST_ADDRESS, port=told[0][0], fingerprint=told[0][1])
     yield found
     found.goes_on.set()
     serving.close()
-
-
-def _listens(directory: Path) -> bool:
-    try:
-        reach(directory).close()
-    except OSError:
-        return False
-    return True
 
 
 @pytest.fixture

@@ -7,9 +7,10 @@ import pytest
 from pytest_django.fixtures import Settings
 
 from tests.support.fixtures import api, doorbells, owner
+from tests.support.losses import fleet
 from workers.host import identity
 
-__all__ = ["api", "doorbells", "owner"]
+__all__ = ["api", "doorbells", "fleet", "owner"]
 
 
 @pytest.fixture

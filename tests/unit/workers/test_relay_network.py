@@ -14,10 +14,11 @@ from pytest_django.fixtures import Settings
 
 from sessions_app.errors import FleetUnavailable, MachineLost
 from sessions_app.models import Session
+from tests.support.relays import listens
 from tests.support.waiting import until
 from workers.models import Host, HostRelay
 from workers.relay import client, proof, server
-from workers.relay.address import listen, reach
+from workers.relay.address import listen
 from workers.relay.dial import dial
 from workers.relay.door import Door
 
@@ -62,17 +63,9 @@ def door(directory: Path) -> _Told:
 @pytest.fixture
 def relay(directory: Path) -> Iterator[None]:
     serving = server.start(directory, lambda session, epoch: None)
-    until(lambda: _answers(directory), 10, "the relay listens")
+    until(lambda: listens(directory), 10, "the relay listens")
     yield
     serving.close()
-
-
-def _answers(directory: Path) -> bool:
-    try:
-        reach(directory).close()
-    except OSError:
-        return False
-    return True
 
 
 @pytest.fixture
