@@ -7,6 +7,13 @@ from typing import Any
 from django.db import connection
 
 _PLANNED = ("SELECT", "UPDATE", "DELETE")
+#: The planner multiplies how full the pages were by the pages that there are now, and those of tests that were rolled back are there too.
+_A_MILLION = """
+UPDATE pg_class SET reltuples = 1e6, relpages = greatest(1, pg_relation_size(oid) / current_setting('block_size')::int)
+WHERE relname = ANY(%(tables)s) AND relkind = 'r'
+"""
+#: What was gathered of the few rows of a test says nothing of many.
+_NOTHING_KNOWN = "DELETE FROM pg_statistic USING pg_class WHERE starelid = pg_class.oid AND relname = ANY(%(tables)s)"
 
 
 def reads_whole(statements: Iterable[str], growing: frozenset[str], small: frozenset[str]) -> dict[str, str]:
@@ -20,7 +27,8 @@ def reads_whole(statements: Iterable[str], growing: frozenset[str], small: froze
     found = dict[str, str]()
     with connection.cursor() as cursor:
         cursor.execute("SET LOCAL enable_seqscan = off")
-        cursor.execute("UPDATE pg_class SET reltuples = 1e6, relpages = 1 WHERE relname = ANY(%s) AND relkind = 'r'", [list(growing)])
+        cursor.execute(_A_MILLION, {"tables": list(growing)})
+        cursor.execute(_NOTHING_KNOWN, {"tables": list(growing)})
         for statement in statements:
             if statement.lstrip().upper().startswith(_PLANNED):
                 cursor.execute(f"EXPLAIN (FORMAT JSON) {statement}")
