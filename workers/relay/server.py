@@ -12,6 +12,7 @@ import socket
 import threading
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -79,7 +80,8 @@ class Relay:
     def close(self) -> None:
         self._closed.set()
         if self._listener is not None:
-            self._listener.shutdown(socket.SHUT_RDWR)
+            with suppress(OSError):  # it has seen the end by itself, after a last connection
+                self._listener.shutdown(socket.SHUT_RDWR)
             self._listener.close()
         self._terminals.close()
 

@@ -77,6 +77,14 @@ def test_the_socket_is_for_its_own_user_alone(relay):
     assert (relay / address.SOCKET_NAME).stat().st_mode & 0o777 == 0o600
 
 
+def test_a_relay_whose_listener_is_gone_is_closed_without_a_complaint(tmp_path):
+    serving = server.start(tmp_path, lambda session, epoch: None)
+    until(lambda: _listens(tmp_path), 10, "the relay listens")
+    serving.close()  # as when a last connection made the relay see the end by itself
+    serving.close()
+    assert not _listens(tmp_path)
+
+
 @pytest.mark.parametrize(
     ("asked", "code"),
     [
