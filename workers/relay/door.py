@@ -9,18 +9,15 @@ import logging
 import socket
 import threading
 from collections.abc import Callable, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from workers.relay import proof, pump
-from workers.relay.address import SOCKET_NAME
+from workers.relay import proof
+from workers.relay.address import WAITING
+from workers.relay.admission import Admission
 
 log = logging.getLogger(__name__)
 
-#: Of all kinds, those that have shown nothing yet too; the relay itself serves fewer.
-CONNECTIONS = 128
-PROOF_SECONDS = 5.0
 RETRY_SECONDS = 2.0
 
 
@@ -49,40 +46,25 @@ class Door:
 
     async def _listen(self) -> None:
         context, print_ = proof.host_side(self.directory)
-        places = asyncio.Semaphore(CONNECTIONS)
-
-        async def take(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-            if places.locked():
-                await pump.close(writer)
-                return
-            async with places:
-                with suppress(OSError):
-                    await self._admit((reader, writer), print_)
-
-        server = await asyncio.start_server(
-            take, self.host, self.port, ssl=context, ssl_handshake_timeout=PROOF_SECONDS, family=socket.AF_UNSPEC
-        )
-        async with server:
-            port = server.sockets[0].getsockname()[1]
+        admission = Admission(self.directory, context, print_, self.masters)
+        family = socket.AF_INET6 if ":" in self.host else socket.AF_INET
+        with socket.create_server((self.host, self.port), family=family, backlog=WAITING) as listener:
+            listener.setblocking(False)
+            port = listener.getsockname()[1]
             await asyncio.to_thread(self.tell, port, print_)
             log.info("relay listens on the network", extra={"port": port})
-            await server.serve_forever()
-
-    async def _admit(self, far: pump.Stream, print_: str) -> None:
-        pump.watch(far[1])
-        try:
-            shown = await asyncio.wait_for(far[0].readexactly(proof.PROOF_BYTES), PROOF_SECONDS)
-            if not proof.is_proof(shown, self.masters, print_):
-                log.warning("somebody without the fleet's master key asked for this host's machines", extra={"peer": _peer(far)})
-                return
-            near = await asyncio.open_unix_connection(str(self.directory / SOCKET_NAME))
-        except (TimeoutError, asyncio.IncompleteReadError):
-            return
-        else:
-            await pump.join(far, near)
-        finally:
-            await pump.close(far[1])
+            while True:
+                await _take_next(listener, admission)
+                await asyncio.sleep(0)  # who comes fast must not keep those who are here from their turn
 
 
-def _peer(stream: pump.Stream) -> str:
-    return str(stream[1].get_extra_info("peername", ("unknown",))[0])
+async def _take_next(listener: socket.socket, admission: Admission) -> None:
+    try:
+        sock, address = await asyncio.get_running_loop().sock_accept(listener)
+    except ConnectionError:  # it has gone again
+        return
+    except OSError:  # no descriptor is free for it
+        log.warning("a connection could not be taken", exc_info=True)
+        await asyncio.sleep(RETRY_SECONDS)
+        return
+    admission.take(sock, address[0])

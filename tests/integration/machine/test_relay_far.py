@@ -12,11 +12,11 @@ from pytest_django.fixtures import Settings
 from sessions_app.errors import FleetUnavailable
 from sessions_app.models import Session
 from tests.support import far
-from tests.support.relays import listens
+from tests.support.relays import listens, sent_away, silent
 from tests.support.waiting import until
 from workers.machine.script import ScriptResult
 from workers.models import Host, HostRelay
-from workers.relay import client, dial, pump, server
+from workers.relay import admission, client, dial, pump, server
 from workers.relay.door import Door
 
 pytestmark = [
@@ -126,6 +126,13 @@ def _knock(port: int) -> bytes:
             return plain.recv(1000)
         except ConnectionError:
             return b""
+
+
+def test_a_flood_of_silent_connections_keeps_no_question_from_its_answer(session: Session, network: far.Network) -> None:
+    door = (far.HOST_ADDRESS, HostRelay.objects.get().port)
+    with silent(door, admission.STRANGERS + 20, there=network.web.do) as flood:
+        until(lambda: sent_away(flood), 10, "there are more than are waited for")
+        assert answered(session)
 
 
 @pytest.mark.parametrize("goes", [far.Network.fall_silent, far.Network.be_cut], ids=["silent", "cut"])

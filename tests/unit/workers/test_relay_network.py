@@ -14,13 +14,14 @@ from pytest_django.fixtures import Settings
 
 from sessions_app.errors import FleetUnavailable, MachineLost
 from sessions_app.models import Session
-from tests.support.relays import listens
+from tests.support.relays import listens, sent_away, silent
 from tests.support.waiting import until
 from workers.models import Host, HostRelay
-from workers.relay import client, proof, server
+from workers.relay import admission, client, proof, server
 from workers.relay.address import listen
 from workers.relay.dial import dial
 from workers.relay.door import Door
+from workers.relay.strangers import source_of
 
 SESSION = "a" * 32
 MASTER = os.urandom(32)
@@ -50,6 +51,13 @@ class _Told:
 @pytest.fixture
 def directory(tmp_path: Path) -> Path:
     return tmp_path
+
+
+@pytest.fixture
+def narrow(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Before the door there is room for four who have shown nothing, and they have all the time of a test."""
+    monkeypatch.setattr(admission, "STRANGERS", 4)
+    monkeypatch.setattr(admission, "PROOF_SECONDS", 600.0)
 
 
 @pytest.fixture
@@ -146,6 +154,26 @@ def test_an_end_that_closes_is_told_to_the_other_after_its_last_bytes(door: _Tol
         near.settimeout(10)
         assert near.recv(100) == b'{"ok": true}'
         assert near.recv(100) == b""
+
+
+def test_of_those_who_show_nothing_only_so_many_are_kept_and_they_keep_nobody_out(narrow: None, door: _Told, directory: Path) -> None:
+    with listen(directory) as relay, silent(door.address, 6) as silent_ones, ssl_to(door), ssl_to(door):
+        until(lambda: sent_away(silent_ones) == 4, 10, "the longest silent were sent away for the last four")
+        with dial(door.address, door.fingerprint, MASTER):
+            relay.accept()[0].close()
+
+
+def test_a_flood_from_one_source_sends_nobody_of_another_away(narrow: None, door: _Told, directory: Path) -> None:
+    with listen(directory) as relay, socket.create_connection(door.address, 5) as slow, silent(door.address, 12, "127.0.0.2") as flood:
+        until(lambda: sent_away(flood) == 9, 10, "only three places are left to the flood")
+        with proof.web_side().wrap_socket(slow) as late:
+            late.sendall(proof.proof(MASTER, door.fingerprint))
+            relay.accept()[0].close()
+
+
+def test_all_addresses_of_one_ipv6_network_are_one_source() -> None:
+    assert source_of("2001:db8::1") == source_of("2001:db8::2:3") != source_of("2001:db8:0:1::1")
+    assert source_of("192.0.2.1") != source_of("192.0.2.2")
 
 
 def ssl_to(door: _Told) -> ssl.SSLSocket:
