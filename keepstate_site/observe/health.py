@@ -17,6 +17,7 @@ from gateway_app.services import process
 from keepstate_site.observe import sweeps
 from keepstate_site.observe.asking import Question
 from workers.host import liveness
+from workers.relay import trust
 
 log = structlog.get_logger("keepstate.health")
 REDIS_SECONDS = 1
@@ -38,13 +39,14 @@ def readyz(_request: HttpRequest) -> JsonResponse:
 
     What else is missing is told as `degraded` with 200, for it is nothing that another web process would have, and reads and accepted
     mutations go on without it: the broker or the store does not answer, no host is alive, a live host's machines have no gateway, a sweep
-    is late. Causes go to the log, not to a stranger.
+    is late. So is what this process alone may lack, the master key of the hosts. Causes go to the log, not to a stranger.
     """
     if not DATABASE.answers(ANSWER_SECONDS):
         return JsonResponse({"status": "not ready", "database": False}, status=503)
     late = [one.name for one in sweeps.ages() if one.late]
     wanted = {"broker": broker_answers(), "store": store_answers(), "workers": _holds("workers", _ask_workers)}
-    wanted |= {"gateway": _holds("gateway", _ask_gateway), "sweeps": not late}
+    wanted |= {"gateway": _holds("gateway", _ask_gateway), "master_key": _holds("master_key", _ask_master_key)}
+    wanted["sweeps"] = not late
     status = "ready" if all(wanted.values()) else "degraded"
     return JsonResponse({"status": status, "database": True, **wanted, "late_sweeps": late})
 
@@ -70,6 +72,11 @@ def _ask_gateway() -> None:
     missing = sorted(hosts - process.serving_hosts())
     if missing or not hosts:
         raise LookupError(f"no gateway serves the machines of {', '.join(missing) or 'any host'}")
+
+
+def _ask_master_key() -> None:
+    if others := trust.hosts_with_other_keys():
+        raise LookupError(f"the relays of {', '.join(others)} have another master key than this process")
 
 
 def broker_answers() -> bool:

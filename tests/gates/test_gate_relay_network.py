@@ -20,7 +20,7 @@ from tests.support.fixtures import doorbells, owner
 from tests.support.fleet import Tenant
 from tests.support.waiting import until
 from workers.models import Host, HostRelay
-from workers.relay import pump
+from workers.relay import proof, pump
 from workers.relay.door import Door
 
 __all__ = ["address_of_site", "booted", "doorbells", "files", "inside", "owner", "session", "web"]
@@ -70,7 +70,8 @@ def there(
     with far.network() as network, far.dialling_from(network.web):
         network.host.do(Door(directory, far.HOST_ADDRESS, 0, [settings.KEEPSTATE_MASTER_KEY], lambda *facts: told.append(facts)).start)
         until(lambda: told, 10, "the door listens")
-        HostRelay.objects.create(host_id=HOST, address=far.HOST_ADDRESS, port=told[0][0], fingerprint=told[0][1])
+        marks = [proof.mark(settings.KEEPSTATE_MASTER_KEY, told[0][1])]
+        HostRelay.objects.create(host_id=HOST, address=far.HOST_ADDRESS, port=told[0][0], fingerprint=told[0][1], key_marks=marks)
         yield There(network, web, files, lambda: Console(address_of_site, SESSION, owner.plain))
 
 

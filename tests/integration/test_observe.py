@@ -20,10 +20,12 @@ from sessions_app.models import Operation
 from sessions_app.states import SessionState
 from tests.support.fixtures import doorbells, owner
 from tests.support.fleet import HOST, Tenant, boot_asked, session_row
-from workers.models import Host
+from workers.models import Host, HostRelay
+from workers.relay import proof
 
 __all__ = ["doorbells", "owner"]
 pytestmark = pytest.mark.django_db
+MASTER = b"the fleet's".ljust(32)
 SCHEDULE: dict[str, dict[str, Any]] = conf.CELERY_BEAT_SCHEDULE  # type: ignore[misc]  # made by the settings' own parts
 
 
@@ -99,6 +101,19 @@ def test_a_host_whose_machines_no_gateway_answers_degrades(client: Client, owner
     gateway_serves()
     GatewayProcess.objects.update(**change)
     assert [client.get("/readyz").json()[part] for part in ("status", "gateway", "workers")] == ["degraded", False, True]
+
+
+@pytest.mark.parametrize(("master", "shared"), [(MASTER, True), (b"another".ljust(32), False)])
+def test_a_web_process_that_a_hosts_relay_would_refuse_says_so(
+    client: Client, owner: Tenant, broker: None, settings: Any, master: bytes, shared: bool
+) -> None:
+    all_sweeps_ran()
+    gateway_serves()
+    marks = [proof.mark(MASTER, "ab" * 32)]
+    HostRelay.objects.create(host_id=HOST, address="192.0.2.2", port=8791, fingerprint="ab" * 32, key_marks=marks)
+    settings.KEEPSTATE_MASTER_KEY = master
+    told = client.get("/readyz").json()
+    assert (told["status"], told["master_key"]) == ("ready" if shared else "degraded", shared)
 
 
 def test_a_scrape_tells_what_gateways_read_and_nothing_of_one_that_is_silent(client: Client, owner: Tenant) -> None:

@@ -8,7 +8,8 @@ from workers.fleet.moves import staying
 from workers.fleet.overview import SHOWN, asked_of, rows
 from workers.host import targets
 from workers.host.state import HEARD, HostState
-from workers.models import Host
+from workers.models import Host, HostRelay
+from workers.relay.trust import shared_key
 
 MIB = 1 << 20
 
@@ -25,8 +26,19 @@ def _now(host: Host) -> Part:
         Tile("Room for machines", f"{row.room_bytes // MIB} MiB", f"of {row.offered_bytes // MIB} MiB that it offers"),
         Tile("Machines", str(row.machines)),
         Tile("Asked of it", str(row.asked), "operations that have not ended"),
+        _relay(host),
     ]
     return Part("overview", "Now", tiles(shown))
+
+
+def _relay(host: Host) -> Tile:
+    """Its consoles and files, as this web process would find them from another computer."""
+    relay = HostRelay.objects.filter(host=host.id).first()
+    if relay is None:
+        return Tile("Relay", "none", "consoles and files for web processes of this computer alone")
+    if shared_key(relay) is None:
+        return Tile("Relay", "another master key", "it answers nothing to this web process: compare KEEPSTATE_MASTER_KEY of both", "wrong")
+    return Tile("Relay", f"{relay.address}:{relay.port}", "consoles and files for other computers")
 
 
 def _sessions(host: Host) -> Part:

@@ -40,6 +40,9 @@ class HostRelay(models.Model):
     address = models.CharField(max_length=255)
     port = models.PositiveIntegerField()
     fingerprint = models.CharField(max_length=64)
+    key_marks = models.JSONField(
+        default=list, db_default=Value([], models.JSONField())
+    )  # of the master keys it takes (workers/relay/trust.py)
     listens_since = models.DateTimeField(db_default=Now())
 
     def __str__(self) -> str:

@@ -1,12 +1,11 @@
 """The web process's side of a relay: one question, one answer; errors as the service's own."""
 
+import logging
 import os
 import socket
 from collections.abc import Mapping
 from contextlib import suppress
 from typing import Any
-
-from django.conf import settings
 
 from sessions_app.errors import (
     Conflict,
@@ -24,8 +23,11 @@ from workers.host.identity import directory_of
 from workers.models import HostRelay
 from workers.relay.address import reach
 from workers.relay.dial import dial
+from workers.relay.trust import shared_key
 from workers.wire import messages
 from workers.wire.stream import Broken
+
+log = logging.getLogger(__name__)
 
 #: Longer than the longest exchange with a guest, so that its own error arrives.
 ANSWER_SECONDS = 200.0
@@ -60,8 +62,15 @@ def _dial(host_id: str) -> socket.socket:
             "The session's machine runs on another host, whose relay does not listen on the network. Nothing was done.",
             next_action="Use exec, which reaches every host; or tell the operator (KEEPSTATE_RELAY_LISTEN).",
         )
+    master = shared_key(relay)
+    if master is None:
+        log.error("a host's relay has another master key than this process", extra={"host": host_id})
+        raise FleetUnavailable(
+            "The session's host has another master key than the service that you asked, and would not answer it. Nothing was done.",
+            next_action="Use exec, which reaches every host; and tell the operator (KEEPSTATE_MASTER_KEY).",
+        )
     give_back_connection()  # a host that hesitates must not keep others from the database
-    return dial((relay.address, relay.port), relay.fingerprint, settings.KEEPSTATE_MASTER_KEY)
+    return dial((relay.address, relay.port), relay.fingerprint, master)
 
 
 def question(

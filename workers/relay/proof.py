@@ -2,7 +2,8 @@
 
 The host's end has a certificate that it makes when it starts; its SHA-256 stands in the database, which both ends trust, and the web
 process's end accepts no other. The web process's end then shows that it knows the fleet's master key, by a code over that certificate: it
-is worth nothing on any other connection than one to the same process of the same host.
+is worth nothing on any other connection than one to the same process of the same host. The host's process leaves a mark of each master key
+that it takes in the database, by which those who have the key know that it is the same (workers/relay/trust.py).
 """
 
 import hashlib
@@ -19,7 +20,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
 PROOF_BYTES = 32
-_PURPOSE = b"keepstate relay proof 1"
+_PROOF, _MARK = b"keepstate relay proof 1", b"keepstate relay mark 1"
 _LIFE = timedelta(days=3650)  # nobody asks a clock about it: it goes with its process
 
 
@@ -30,12 +31,21 @@ def fingerprint(certificate: bytes) -> str:
 
 def proof(master: bytes, print_: str) -> bytes:
     """What only a process with the master key can show to the holder of that certificate."""
-    return hmac.digest(hmac.digest(master, _PURPOSE, "sha256"), bytes.fromhex(print_), "sha256")
+    return _code(_PROOF, master, print_)
+
+
+def mark(master: bytes, print_: str) -> str:
+    """What the holder of that certificate leaves of a master key, in hex digits: it opens nothing, and whoever has the key too knows it."""
+    return _code(_MARK, master, print_).hex()
 
 
 def is_proof(shown: bytes, masters: Sequence[bytes], print_: str) -> bool:
     """Under any of the master keys: while they are exchanged there are two."""
     return any(hmac.compare_digest(shown, proof(master, print_)) for master in masters)
+
+
+def _code(purpose: bytes, master: bytes, print_: str) -> bytes:
+    return hmac.digest(hmac.digest(master, purpose, "sha256"), bytes.fromhex(print_), "sha256")
 
 
 def host_side(directory: Path) -> tuple[ssl.SSLContext, str]:

@@ -27,6 +27,7 @@ from workers.host.identity import host_directory, host_id, runtime_directory
 from workers.machine.driver import Machine, MachineError
 from workers.machine.script import RunsScripts
 from workers.models import HostRelay
+from workers.relay import proof, trust
 from workers.relay.address import LOCK_NAME, SOCKET_NAME, listen
 from workers.relay.door import Door
 from workers.relay.terminals import TERMINAL, TerminalDesk
@@ -165,23 +166,18 @@ def serve_relay() -> Relay:
     if settings.KEEPSTATE_RELAY_LISTEN is not None:
         address, port = settings.KEEPSTATE_RELAY_LISTEN
         told = settings.KEEPSTATE_RELAY_ADDRESS or address
-        Door(host_directory(), address, port, master_keys(), partial(_tell, told)).start()
+        Door(host_directory(), address, port, trust.master_keys(), partial(tell, told)).start()
     return start(host_directory(), lambda session_id, epoch: driver().attach(runtime_directory(session_id, epoch)))
 
 
-def _tell(address: str, port: int, fingerprint: str) -> None:
+def tell(address: str, port: int, fingerprint: str) -> None:
     """Where web processes find it from now on."""
     try:
-        facts = {"address": address, "port": port, "fingerprint": fingerprint, "listens_since": Now()}
+        marks = [proof.mark(master, fingerprint) for master in trust.master_keys()]
+        facts = {"address": address, "port": port, "fingerprint": fingerprint, "key_marks": marks, "listens_since": Now()}
         HostRelay.objects.update_or_create(host_id=host_id(), defaults=facts)
     finally:
         connection.close()
-
-
-def master_keys() -> list[bytes]:
-    """The one in use, and the one before while they are exchanged."""
-    previous = settings.KEEPSTATE_MASTER_KEY_PREVIOUS
-    return [settings.KEEPSTATE_MASTER_KEY, *([previous] if previous else [])]
 
 
 def start(directory: Path, find_machine: FindMachine) -> Relay:

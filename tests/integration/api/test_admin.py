@@ -37,7 +37,8 @@ from sessions_app.services import record
 from sessions_app.services import token as tokens
 from sessions_app.states import RecordKind
 from tests.support.fleet import Tenant, boot_asked, checkpoint_row, session_row
-from workers.models import Host, HostPin
+from workers.models import Host, HostPin, HostRelay
+from workers.relay import proof, trust
 
 MOST_QUERIES = 8
 OURS = [model for model in admin.site._registry if model._meta.app_label in ("sessions_app", "checkpoints_app", "gateway_app", "workers")]
@@ -174,6 +175,17 @@ def test_an_operator_sees_at_a_checkpoint_which_hosts_can_resume_it_and_why_the_
     assert "h-&lt;other&gt;" in page
     assert "<b>hypervisor</b>: test ≠ another" in page
     assert devices not in page
+
+
+def test_a_hosts_page_tells_that_its_relay_would_refuse_this_web_process(rows: Tenant, admin_client: Client) -> None:
+    host = Host.objects.get()
+    relay = HostRelay.objects.create(host=host, address="192.0.2.2", port=8791, fingerprint="ab" * 32)
+    url = reverse("admin:workers_host_change", args=[quote(host.pk)])
+    assert "another master key" in admin_client.get(url).content.decode()
+    relay.key_marks = [proof.mark(trust.master_keys()[0], relay.fingerprint)]
+    relay.save()
+    assert "192.0.2.2:8791" in (page := admin_client.get(url).content.decode())
+    assert "another master key" not in page
 
 
 def test_pages_run_no_script_but_the_servers_own_files_and_only_the_admins_may_make_functions(rows: Tenant, admin_client: Client) -> None:

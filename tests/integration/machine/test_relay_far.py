@@ -16,7 +16,7 @@ from tests.support.relays import listens, sent_away, silent
 from tests.support.waiting import until
 from workers.machine.script import ScriptResult
 from workers.models import Host, HostRelay
-from workers.relay import admission, client, dial, pump, server
+from workers.relay import admission, client, dial, proof, pump, server
 from workers.relay.door import Door
 
 pytestmark = [
@@ -66,7 +66,8 @@ def machine(network: far.Network, tmp_path: Path) -> Iterator[Machine]:
     network.host.do(Door(tmp_path, far.HOST_ADDRESS, 0, [MASTER], lambda *facts: told.append(facts)).start)
     until(lambda: told and listens(tmp_path), 10, "the door and the relay listen")
     Host.objects.create(id=HOST, memory_bytes=1, cpus=1, boot_id="boot")
-    HostRelay.objects.create(host_id=HOST, address=far.HOST_ADDRESS, port=told[0][0], fingerprint=told[0][1])
+    marks = [proof.mark(MASTER, told[0][1])]
+    HostRelay.objects.create(host_id=HOST, address=far.HOST_ADDRESS, port=told[0][0], fingerprint=told[0][1], key_marks=marks)
     yield found
     found.goes_on.set()
     serving.close()
@@ -96,15 +97,27 @@ def test_a_question_is_answered_from_another_computer(session: Session) -> None:
     assert answered(session)
 
 
-def test_a_web_process_with_another_master_key_is_told_nothing(session: Session, settings: Settings, machine: Machine) -> None:
+def test_a_web_process_with_another_master_key_knows_it_and_asks_nothing(
+    session: Session, settings: Settings, machine: Machine, caplog: pytest.LogCaptureFixture
+) -> None:
     settings.KEEPSTATE_MASTER_KEY = os.urandom(32)
+    with pytest.raises(FleetUnavailable, match=r"another master key .* Nothing was done"):
+        client.ask(session, *QUESTION)
+    assert [vars(record)["host"] for record in caplog.records if "another master key" in record.message] == [HOST]
+    assert not machine.asked.is_set()
+
+
+def test_a_proof_under_another_master_key_gets_nothing_from_the_network(session: Session, settings: Settings, machine: Machine) -> None:
+    settings.KEEPSTATE_MASTER_KEY = os.urandom(32)
+    relay = HostRelay.objects.get()
+    HostRelay.objects.update(key_marks=[proof.mark(settings.KEEPSTATE_MASTER_KEY, relay.fingerprint)])  # a lie that makes it ask
     with pytest.raises(FleetUnavailable, match="ended before it answered"):
         client.ask(session, *QUESTION)
     assert not machine.asked.is_set()
 
 
 def test_another_certificate_than_the_database_tells_is_asked_nothing(session: Session, machine: Machine) -> None:
-    HostRelay.objects.update(fingerprint="0" * 64)
+    HostRelay.objects.update(fingerprint="00" * 32, key_marks=[proof.mark(MASTER, "00" * 32)])
     with pytest.raises(FleetUnavailable, match="does not run"):
         client.ask(session, *QUESTION)
     assert not machine.asked.is_set()

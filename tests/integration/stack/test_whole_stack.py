@@ -40,7 +40,7 @@ def get(url: str, **headers: str) -> tuple[int, dict[str, str], str]:
 def test_the_process_and_its_parts_say_that_they_are_ready(stack: RunningStack) -> None:
     assert get(f"{stack.url}/healthz")[0] == 200
     status, _, body = get(f"{stack.url}/readyz")
-    parts = {"database": True, "broker": True, "store": True, "workers": True, "gateway": True, "sweeps": True}
+    parts = {"database": True, "broker": True, "store": True, "workers": True, "gateway": True, "master_key": True, "sweeps": True}
     assert (status, json.loads(body)) == (200, {"status": "ready", **parts, "late_sweeps": []})
 
 

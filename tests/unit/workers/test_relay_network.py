@@ -10,6 +10,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from django.db import connection
 from pytest_django.fixtures import Settings
 
 from sessions_app.errors import FleetUnavailable, MachineLost
@@ -17,7 +18,7 @@ from sessions_app.models import Session
 from tests.support.relays import listens, sent_away, silent
 from tests.support.waiting import until
 from workers.models import Host, HostRelay
-from workers.relay import admission, client, proof, server
+from workers.relay import admission, client, proof, server, trust
 from workers.relay.address import listen
 from workers.relay.dial import dial
 from workers.relay.door import Door
@@ -85,13 +86,34 @@ def elsewhere(db: None, settings: Settings, tmp_path_factory: pytest.TempPathFac
 
 
 def _known(door: _Told) -> None:
-    HostRelay.objects.create(host_id="h-far", address="127.0.0.1", port=door.port, fingerprint=door.fingerprint)
+    marks = [proof.mark(MASTER, door.fingerprint)]
+    HostRelay.objects.create(host_id="h-far", address="127.0.0.1", port=door.port, fingerprint=door.fingerprint, key_marks=marks)
 
 
 def test_a_question_reaches_the_relay_of_a_host_on_another_machine(door: _Told, relay: None, elsewhere: Session) -> None:
     _known(door)
     with pytest.raises(MachineLost):  # the relay's own answer, for it has no such machine
         client.ask(elsewhere, "files.list", {"path": "", "limit": 5})
+
+
+def test_while_the_master_key_is_exchanged_the_one_before_opens_too(
+    door: _Told, relay: None, elsewhere: Session, settings: Settings
+) -> None:
+    _known(door)
+    settings.KEEPSTATE_MASTER_KEY, settings.KEEPSTATE_MASTER_KEY_PREVIOUS = os.urandom(32), MASTER
+    with pytest.raises(MachineLost):
+        client.ask(elsewhere, "files.list", {"path": "", "limit": 5})
+
+
+def test_by_what_a_host_tells_of_its_door_a_web_process_knows_whether_it_has_the_same_key(
+    elsewhere: Session, settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(connection, "close", lambda: None)  # it is the door's own, in the product
+    settings.KEEPSTATE_HOST_ID = "h-far"
+    server.tell("127.0.0.1", 8791, "ab" * 32)
+    assert trust.hosts_with_other_keys() == []
+    settings.KEEPSTATE_MASTER_KEY = os.urandom(32)
+    assert trust.hosts_with_other_keys() == ["h-far"]
 
 
 def test_a_host_whose_relay_is_not_on_the_network_is_told_as_such(elsewhere: Session) -> None:
@@ -102,7 +124,9 @@ def test_a_host_whose_relay_is_not_on_the_network_is_told_as_such(elsewhere: Ses
 def test_a_host_that_does_not_answer_is_told_as_such(elsewhere: Session) -> None:
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
-        HostRelay.objects.create(host_id="h-far", address="127.0.0.1", port=free.getsockname()[1], fingerprint="0" * 64)
+        told = _Told()
+        told(free.getsockname()[1], "00" * 32)
+        _known(told)
     with pytest.raises(FleetUnavailable, match="does not run"):
         client.open_link(elsewhere)
 
