@@ -152,7 +152,7 @@ class WaitsFor(StrEnum):
 
     NO_ROOM = "no_room"
     DRAINING = "draining"
-    NO_HOST = "no_host"  # there was one when it was accepted
+    NO_HOST = "no_host"  # one that was there when it was accepted, or that is there without the worker that would begin it
 
 
 class ResumedBy(StrEnum):

@@ -10,7 +10,7 @@ _WORDS = {
     "success": "running published succeeded live alive active delivered approved consumed done",
     "info": "queued provisioning checkpointing stopping resuming capturing uploading rewriting pending scheduled resting enrolled",
     "warning": "deleting erasing condemned draining moving cancelled reconciliation_required grace",
-    "danger": "failed recovery_required corrupt silent deaf lost given_up denied",
+    "danger": "failed recovery_required corrupt silent vm_silent deaf lost given_up denied",
 }
 MEANS: Mapping[str, str] = {word: meaning for meaning, words in _WORDS.items() for word in words.split()}
 

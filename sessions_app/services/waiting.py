@@ -17,7 +17,7 @@ from sessions_app.states import OperationState, WaitsFor
 WHY: Mapping[str, str] = {
     WaitsFor.NO_ROOM: "Every host that could take it is full.",
     WaitsFor.DRAINING: "Every host that could take it is draining.",
-    WaitsFor.NO_HOST: "No host that could take it is heard of.",
+    WaitsFor.NO_HOST: "No host that could take it answers.",
 }
 _UNTIL: Mapping[str, str] = {
     WaitsFor.NO_ROOM: "It begins as soon as one has room.",

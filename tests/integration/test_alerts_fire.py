@@ -24,6 +24,7 @@ CASES: dict[str, tuple[dict[str, float], dict[str, float], dict[str, str]]] = {
     "KeepStateHostSilent": ({'keepstate_hosts{state="silent"}': 1}, {'keepstate_hosts{state="resting"}': 1}, {}),
     "KeepStateHostLost": ({'keepstate_hosts{state="lost"}': 1}, {'keepstate_hosts{state="retired"}': 1}, {}),
     "KeepStateHostDeaf": ({'keepstate_hosts{state="deaf"}': 1}, {'keepstate_hosts{state="alive"}': 1}, {}),
+    "KeepStateHostVmSilent": ({'keepstate_hosts{state="vm_silent"}': 1}, {'keepstate_hosts{state="alive"}': 1}, {}),
     "KeepStateNoGateway": ({"keepstate_hosts_without_gateway": 1}, {"keepstate_hosts_without_gateway": 0}, {}),
     "KeepStateOperationStuck": (
         {'keepstate_operation_oldest_seconds{state="running"}': 14401},

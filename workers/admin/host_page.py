@@ -20,9 +20,9 @@ def of(host: Host) -> list[Part]:
 
 def _now(host: Host) -> Part:
     (row,) = rows(Host.objects.filter(id=host.id))
-    wrong = row.state not in HEARD | {HostState.ENROLLED, HostState.RESTING, HostState.RETIRED} or row.state is HostState.DEAF
+    well = (HEARD | {HostState.ENROLLED, HostState.RESTING, HostState.RETIRED}) - {HostState.VM_SILENT, HostState.DEAF}
     shown = [
-        Tile("State", row.state.value, row.says, "wrong" if wrong else "plain"),
+        Tile("State", row.state.value, row.says, "plain" if row.state in well else "wrong"),
         Tile("Room for machines", f"{row.room_bytes // MIB} MiB", f"of {row.offered_bytes // MIB} MiB that it offers"),
         Tile("Machines", str(row.machines)),
         Tile("Asked of it", str(row.asked), "operations that have not ended"),

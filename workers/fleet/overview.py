@@ -6,7 +6,8 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from django.db.models import Count, QuerySet
+from django.db.models import Count, F, QuerySet
+from django.db.models.functions import Now
 
 from sessions_app.models import Operation, Session
 from sessions_app.states import OPERATION_ACTIVE
@@ -42,7 +43,7 @@ class HostRow:
 
 def rows(hosts: "QuerySet[Host] | None" = None) -> list[HostRow]:
     """The hosts, by id; all of them if none are named. A few queries, whatever their number."""
-    found = list(with_state(hosts).order_by("id"))
+    found = list(with_state(hosts).annotate(vm_silence=Now() - F("vm_heard_at")).order_by("id"))
     free = room(found)
     machines = _counted(Session.objects.filter(host_id__in=free, runtime_state__in=HOLDS_MEMORY))
     asked = _counted(Operation.objects.filter(host_id__in=free, state__in=OPERATION_ACTIVE))
@@ -56,7 +57,13 @@ def _counted(found: "QuerySet[Any]") -> Counter[str]:
 def _row(host: Any, free: int, machines: int, asked: int) -> HostRow:
     state = HostState(host.state)
     heard_of = None if not host.boot_id else host.heartbeat_at
-    return HostRow(host, state, MEANS[state], host.labels, heard_of, host.observed_at, machines, offered(host), free, asked)
+    return HostRow(host, state, _says(host, state), host.labels, heard_of, host.observed_at, machines, offered(host), free, asked)
+
+
+def _says(host: Any, state: HostState) -> str:
+    if state is not HostState.VM_SILENT:
+        return MEANS[state]
+    return f"its vm worker has not been heard of for {host.vm_silence.total_seconds():.0f} s: {MEANS[state]}"
 
 
 def asked_of(host: Host) -> list[Operation]:

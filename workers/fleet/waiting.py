@@ -1,5 +1,5 @@
-"""Operations that no host has begun find one: what waits, in order of acceptance; what was placed on a host that has gone silent or drains;
-what an earlier release has asked of a pin. What has waited too long fails.
+"""Operations that no host has begun find one: what waits, in order of acceptance; what was placed on a host that drains, or that has gone
+silent itself or with its vm worker; what an earlier release has asked of a pin. What has waited too long fails.
 
 One look at all that wait is one commit, and one of all is at it at a time: a second would look at what the first has not seen.
 """
@@ -61,7 +61,7 @@ def _give_up() -> int:
     """The session of what was begun on a host that is lost is settled by whoever takes its sessions (workers/fleet/taken.py)."""
     waited = waiting.line().filter(due_at__lt=Now() - waiting.longest())
     left = _begun().filter(lease_expires_at__lt=Now() - waiting.longest())
-    return _ended(waited, unbegun.fail, "Nothing was started.") + _ended(left, unbegun.abandon, "Its first host was lost.")
+    return _ended(waited, unbegun.fail, "Nothing was started.") + _ended(left, unbegun.abandon, "The worker that had begun it was lost.")
 
 
 def _ended(found: "QuerySet[Operation]", end: Callable[..., bool], state: str) -> int:
@@ -114,30 +114,32 @@ def _elsewhere() -> "QuerySet[Operation]":
 
 def _unbegun() -> "QuerySet[Operation]":
     """Placed, and not begun: its host takes no work any more, or it has none, and nobody heard its pin's doorbell. Last what a host that
-    drains and is heard of has taken on, for it does that where nobody else can, and would keep the others from being looked at.
+    is heard of has taken on, for it does that where nobody else can, and would keep the others from being looked at.
     """
     takes_work = list(liveness.takes_work().values_list("id", flat=True))
     of_a_pin = Q(host_id="", queue__startswith="pin.", due_at__lt=Now() - UNHEARD)
-    drains = liveness.alive().filter(draining=True, id=OuterRef("host_id"))
+    heard = liveness.alive().filter(id=OuterRef("host_id"))
     left = ~Q(host_id="") & ~Q(host_id__in=takes_work)
     return (
         _elsewhere()
         .filter(of_a_pin | left, state=OperationState.QUEUED, attempt=0)
-        .annotate(taken_on=Exists(drains))
+        .annotate(taken_on=Exists(heard))
         .order_by("taken_on", "due_at")
     )
 
 
 def _begun() -> "QuerySet[Operation]":
-    """Whose worker was lost with its host, and which may be attempted again. On a host that is heard of, they are its own."""
-    heard = list(liveness.alive().values_list("id", flat=True))
+    """Whose worker was lost with its host, or without it, and which may be attempted again. On a host whose vm worker is heard of, they
+    are that one's.
+    """
+    heard = list(liveness.begins_machines().values_list("id", flat=True))
     dead = _elsewhere().filter(state=OperationState.RUNNING, lease_expires_at__lt=Now(), attempt__lt=F("max_attempts"))
     return dead.exclude(host_id="").exclude(host_id__in=heard).order_by("lease_expires_at")
 
 
 def _write(operation: Operation, demand: Demand, host_id: str, found: Sequence[Offer]) -> int:
-    """Whether the operation has got a host. What was begun and finds none stays what it is; what was not stays with a host that drains and
-    is heard of, which took it on before that.
+    """Whether the operation has got a host. What was begun and finds none stays what it is; what was not stays with a host that is heard of
+    and took it on before it began to drain, or lost its vm worker.
     """
     if host_id:
         _place(operation, _placement(operation, host_id, demand.memory_bytes))

@@ -26,5 +26,5 @@ def _row(architecture: str, runs: bool) -> CapabilityRow:
     summary = f"Machines of the architecture {architecture}."
     if runs:
         return CapabilityRow(f"machines.{architecture}", "available", summary, routes=("sessions",))
-    note = f"No live host takes {architecture} machines: starts and resumes of them are refused until one does."
+    note = f"No live host takes {architecture} machines: starts and resumes of them are refused, or wait, until one does."
     return CapabilityRow(f"machines.{architecture}", "degraded", summary, note=note, routes=("sessions",))

@@ -43,7 +43,7 @@ class Demand:
 
 
 def suitable(demand: Demand, offers: Sequence[Offer]) -> list[Offer]:
-    """Those that could ever do it, full and draining ones too. Where some are known to have its guest image, only they."""
+    """Those that could ever do it, full ones and such as take no work now too. Where some are known to have its guest image, only they."""
     found = [one for one in offers if _suits(demand, one)]
     return [one for one in found if demand.image_digest in one.has] or found
 
@@ -61,7 +61,7 @@ def choose(demands: Sequence[Demand], offers: Sequence[Offer]) -> list[str]:
         if too_large and (kept is not None or not demand.waited_long):
             hosts.append("")
             continue
-        able = [one for one in suitable(demand, offers) if not one.draining and one is not kept]
+        able = [one for one in suitable(demand, offers) if one.takes_work and one is not kept]
         fitting = [one for one in able if demand.memory_bytes <= max(one.free_bytes, 0)]
         if fitting:
             best = max(fitting, key=lambda one: _rank(demand, one))
@@ -88,7 +88,9 @@ def why_it_waits(demand: Demand, offers: Sequence[Offer]) -> WaitsFor:
     if not found:
         return WaitsFor.NO_HOST
     large_enough = [one for one in found if one.offered_bytes >= demand.memory_bytes]
-    return WaitsFor.DRAINING if large_enough and all(one.draining for one in large_enough) else WaitsFor.NO_ROOM
+    if not large_enough or any(one.takes_work for one in large_enough):
+        return WaitsFor.NO_ROOM
+    return WaitsFor.DRAINING if all(one.draining for one in large_enough) else WaitsFor.NO_HOST
 
 
 def _suits(demand: Demand, offer: Offer) -> bool:

@@ -28,10 +28,11 @@ def mine() -> "QuerySet[Host]":
 
 
 @transaction.atomic
-def claim(**facts: Any) -> Host:
-    """Take the id for this installation and tell the host's facts. Raises HostRefused: nothing was written."""
+def claim(*, vm: bool = False, **facts: Any) -> Host:
+    """Take the id for this installation and tell the host's facts. `vm`: for its vm worker. Raises HostRefused: nothing was written."""
     Host.objects.bulk_create([Host(id=host_id(), **facts)], ignore_conflicts=True)
-    if not _free().update(instance=instance(), heartbeat_at=Now(), observed_at=Now(), resting_until=None, lost_at=None, **facts):
+    heard = {"heartbeat_at": Now(), "observed_at": Now(), "resting_until": None, "lost_at": None, **liveness.told_by(vm=vm)}
+    if not _free().update(instance=instance(), **heard, **facts):
         raise HostRefused(why_refused())
     return Host.objects.get(id=host_id())
 

@@ -37,6 +37,7 @@ def enrol(host_id: str, by: str, *, labels: Mapping[str, str], offered_bytes: in
     Host.objects.bulk_create([new], ignore_conflicts=True)
     fresh = {"labels": dict(labels), "offered_bytes": offered_bytes, "instance": "", "boot_id": "", "heartbeat_at": NEVER}
     quiet = {"draining": False, "moving": False, "moving_since": None, "resting_until": None, "lost_at": None, "retired_at": None}
+    quiet |= {"vm_heard_at": None, "vm_missing_at": None}
     known = Host.objects.filter(id=host_id)
     if not (known.filter(retired_at__isnull=False) | known.filter(boot_id="")).update(**fresh, **quiet):
         raise Conflict(f"The host {host_id} is in the fleet already. Nothing was done.", next_action=f"./keepstate host show {host_id}")

@@ -30,7 +30,9 @@ ANSWER_SECONDS = 5
 
 _BEAT = """
 UPDATE workers_host SET heartbeat_at = clock_timestamp(),
-  resting_until = CASE WHEN %(leaving)s THEN clock_timestamp() + make_interval(secs => %(back_within)s) END
+  resting_until = CASE WHEN %(leaving)s THEN clock_timestamp() + make_interval(secs => %(back_within)s) END,
+  vm_heard_at = CASE WHEN %(vm)s THEN clock_timestamp() ELSE vm_heard_at END,
+  vm_missing_at = CASE WHEN NOT %(vm)s AND vm_heard_at < clock_timestamp() - make_interval(secs => %(silent)s) THEN clock_timestamp() END
 WHERE id = %(host)s AND instance = %(instance)s AND retired_at IS NULL
 """
 
@@ -41,18 +43,26 @@ def _end_this_process() -> None:
 
 class Heartbeat:
     """`end` is called once, from the thread, when this installation may not run under its id any more; `refused` then says why.
+    `vm`: of the host's vm worker. One that leaves takes no more work, so from then on it is not heard of as such; back within the silent
+    time, it was never missed.
 
     Prerequisite: the host is registered. Other workers of the host may beat beside this one.
     """
 
-    def __init__(self, end: Callable[[], None] = _end_this_process):
+    def __init__(self, end: Callable[[], None] = _end_this_process, *, vm: bool = False):
         self.refused = ""
         self._end = end
+        self._vm = vm
         self._leaving = False
         self._over = threading.Event()
         self._own: psycopg.Connection[Any] | None = None
         self._parameters = _connection_parameters()
-        self._facts = {"host": host_id(), "instance": instance(), "back_within": settings.KEEPSTATE_HOST_RETURN_SECONDS}
+        self._facts = {
+            "host": host_id(),
+            "instance": instance(),
+            "back_within": settings.KEEPSTATE_HOST_RETURN_SECONDS,
+            "silent": silent_after().total_seconds(),
+        }
         self._thread = threading.Thread(target=self._beat_on, name="heartbeat", daemon=True)
 
     def start(self) -> None:
@@ -84,7 +94,9 @@ class Heartbeat:
     def beat(self) -> None:
         """One beat. Sets `refused` if the id is not this installation's any more; a database that does not answer is only told."""
         try:
-            found = self._connected().execute(_BEAT, {**self._facts, "leaving": self._leaving}).rowcount
+            leaving = self._leaving
+            told = {**self._facts, "leaving": leaving, "vm": self._vm and not leaving}
+            found = self._connected().execute(_BEAT, told).rowcount
             if not found:
                 self.refused = self._why()
         except Exception:

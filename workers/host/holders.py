@@ -20,6 +20,7 @@ COUNTED = 100_000
 _SINCE = {
     HostState.SILENT: "heartbeat_at",
     HostState.RESTING: "heartbeat_at",
+    HostState.VM_SILENT: "vm_heard_at",
     HostState.LOST: "lost_at",
     HostState.RETIRED: "retired_at",
     HostState.MOVING: "moving_since",

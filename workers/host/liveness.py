@@ -1,6 +1,11 @@
-"""Which hosts are heard of, by the database's clock alone. A host tells that it is alive every few seconds (workers/host/heartbeat)."""
+"""Which hosts are heard of, by the database's clock alone. A host tells that it is alive every few seconds (workers/host/heartbeat).
+
+Any worker of a host tells that; its machines are begun by its vm worker alone. That this one is silent is told by the host's others, again
+and again, and counts for as long as they do: a release that does not know of it leaves a word that soon counts for nothing.
+"""
 
 from datetime import timedelta
+from typing import Any
 
 from django.conf import settings
 from django.db.models import Case, Expression, Q, QuerySet, Value, When
@@ -31,10 +36,30 @@ def alive() -> "QuerySet[Host]":
     return Host.objects.filter(is_fresh())
 
 
+def vm_is_silent() -> Q:
+    """Of hosts that are alive: their machines are there, and nobody begins another one."""
+    return Q(vm_missing_at__gt=Now() - silent_after())
+
+
+def begins_machines() -> "QuerySet[Host]":
+    """Hosts that are heard of with their vm worker, those that drain too."""
+    return alive().exclude(vm_is_silent())
+
+
 def takes_work() -> "QuerySet[Host]":
-    return alive().filter(draining=False)
+    return begins_machines().filter(draining=False)
 
 
-def fresh() -> Expression:
-    """Whether each host of a query is alive, as an annotation."""
-    return Case(When(is_fresh(), then=Value(True)), default=Value(False))
+def told_by(*, vm: bool) -> dict[str, Any]:
+    """What the start of a worker tells of its host's vm worker, as columns of the host's row. `vm`: it is that one itself.
+
+    One that was never heard of is not missed: a release may run there that does not tell.
+    """
+    if vm:
+        return {"vm_heard_at": Now(), "vm_missing_at": None}
+    return {"vm_missing_at": Case(When(vm_heard_at__lt=Now() - silent_after(), then=Now()), default=None)}
+
+
+def has_silent_vm() -> Expression:
+    """Whether the vm worker of each host of a query is silent, as an annotation."""
+    return Case(When(vm_is_silent(), then=Value(True)), default=Value(False))

@@ -21,11 +21,16 @@ class Offer:
     offered_bytes: int
     free_bytes: int
     has: Mapping[str, Heat]  # by root of a memory image or digest of a guest image: how warm it is
+    vm_silent: bool = False  # its vm worker is not heard of: nothing new is begun there until it is
+
+    @property
+    def takes_work(self) -> bool:
+        return not self.draining and not self.vm_silent
 
 
 def offers(roots: Iterable[str]) -> list[Offer]:
-    """Of every live host, those that drain too. Five queries, whatever the number of hosts; of their caches only `roots` are read."""
-    hosts = list(liveness.alive().order_by("id"))
+    """Of every live host, such as take no work now too. Five queries, whatever their number; of their caches only `roots` are read."""
+    hosts = list(liveness.alive().annotate(vm_silent=liveness.has_silent_vm()).order_by("id"))
     pins: dict[str, set[str]] = defaultdict(set)
     architectures: dict[str, set[str]] = defaultdict(set)
     for host, pin, architecture in HostPin.objects.filter(host__in=hosts).values_list("host_id", "pin_id", "pin__architecture"):
@@ -45,6 +50,7 @@ def offers(roots: Iterable[str]) -> list[Offer]:
             offered(host),
             free[host.id],
             has[host.id],
+            host.vm_silent,
         )
         for host in hosts
     ]

@@ -28,8 +28,8 @@ def _keep_private() -> None:
     host_directory().chmod(0o700)
 
 
-def register() -> Host:
-    """A start: the host is heard of again, is not resting or lost any more, and drains on if it did.
+def register(*, vm: bool = False) -> Host:
+    """A start: the host is heard of again, is not resting or lost any more, and drains on if it did. `vm`: the start of its vm worker.
 
     Raises FleetUnavailable if no architecture can be proved: a host that cannot run machines takes no work. Raises HostRefused if the id is
     another installation's, or retired: nothing was written.
@@ -37,6 +37,7 @@ def register() -> Host:
     _keep_private()
     proved = prove()
     host = claim(
+        vm=vm,
         memory_bytes=memory_bytes(),
         cpus=os.cpu_count() or 1,
         boot_id=boot_id(),

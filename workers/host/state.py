@@ -9,7 +9,7 @@ from django.conf import settings
 from django.db.models import Case, CharField, Count, Expression, F, Q, QuerySet, Value, When
 from django.db.models.functions import Now
 
-from workers.host.liveness import is_fresh, silent_after
+from workers.host.liveness import is_fresh, silent_after, vm_is_silent
 from workers.models import Host
 
 
@@ -17,6 +17,7 @@ class HostState(StrEnum):
     ALIVE = "alive"
     DRAINING = "draining"  # takes no new work; its machines run on
     MOVING = "moving"  # draining, and its machines are saved and resumed elsewhere
+    VM_SILENT = "vm_silent"  # heard of, but not its vm worker: takes no new work; its machines run on
     DEAF = "deaf"  # heard of, but its workers read no doorbell: the broker, or what is between
     SILENT = "silent"  # not heard of: takes no new work
     RESTING = "resting"  # its workers were stopped in order, and are expected back
@@ -26,12 +27,13 @@ class HostState(StrEnum):
 
 
 #: In these the host tells that it is alive.
-HEARD = frozenset({HostState.ALIVE, HostState.DRAINING, HostState.MOVING, HostState.DEAF})
+HEARD = frozenset({HostState.ALIVE, HostState.DRAINING, HostState.MOVING, HostState.VM_SILENT, HostState.DEAF})
 
 MEANS: Mapping[HostState, str] = {
     HostState.ALIVE: "takes work",
     HostState.DRAINING: "takes no new work; its machines run on",
     HostState.MOVING: "takes no new work; its machines are saved and resumed elsewhere",
+    HostState.VM_SILENT: "takes no new work; its machines run on, and saves of them wait",
     HostState.DEAF: "heard of, but its workers read no doorbell: look at Redis, and at its io worker",
     HostState.SILENT: "not heard of: takes no new work",
     HostState.RESTING: "its workers were stopped in order and are expected back",
@@ -56,6 +58,7 @@ def state() -> Expression:
         (Q(lost_at__isnull=False), HostState.LOST),
         (silent & Q(resting_until__gt=Now()), HostState.RESTING),
         (silent, HostState.SILENT),
+        (vm_is_silent(), HostState.VM_SILENT),
         (Q(observed_at__lt=Now() - _deaf_after()), HostState.DEAF),
         (Q(moving=True), HostState.MOVING),
         (Q(draining=True), HostState.DRAINING),

@@ -24,6 +24,8 @@ class Host(models.Model):
     retired_at = models.DateTimeField(null=True, blank=True)  # never to be heard again, unless an operator enrols it anew
     registered_at = models.DateTimeField(db_default=Now(), editable=False)
     heartbeat_at = models.DateTimeField(db_default=Now())  # by a thread of its workers, straight to the database
+    vm_heard_at = models.DateTimeField(null=True, blank=True)  # by its vm worker alone; None: never, or by no release that tells
+    vm_missing_at = models.DateTimeField(null=True, blank=True)  # when another worker of the host last found that one silent
     observed_at = models.DateTimeField(null=True, blank=True)  # when its workers last read a doorbell that asks it to look after itself
     disk_bytes = models.PositiveBigIntegerField(null=True, blank=True)  # of the file system of its machines and cache, when it observed
     disk_free_bytes = models.PositiveBigIntegerField(null=True, blank=True)

@@ -59,7 +59,7 @@ def _need_care(states: dict[str, int]) -> Tile:
 
 def _hosts(hosts: list[HostNow]) -> Tile:
     alive = sum(host.state == "alive" for host in hosts)
-    silent = sum(host.state == "silent" for host in hosts)
+    silent = sum(host.state in ("silent", "vm_silent") for host in hosts)
     look: Look = "wrong" if not alive else "doubt" if silent else "well"
     note = f"{silent} silent" if silent else "none silent" if hosts else "no host has registered"
     return Tile("Hosts that take work", f"{alive} of {len(hosts)}", note, look, rows("workers_host"))

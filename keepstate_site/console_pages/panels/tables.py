@@ -13,7 +13,8 @@ from sessions_app.models import Operation
 from sessions_app.services.quota import Quota
 from sessions_app.states import OperationState
 
-_LOOKS: dict[str, Look] = {"alive": "well", "enrolled": "plain", "deaf": "wrong", "silent": "wrong", "lost": "wrong"}  # else: doubt
+#: Of a host's state; else doubt.
+_LOOKS: dict[str, Look] = {"alive": "well", "enrolled": "plain", **dict.fromkeys(("vm_silent", "deaf", "silent", "lost"), "wrong")}
 _FORMS: dict[str, Format] = {Quota.STORED_BYTES: units.size}
 _MESSAGE_CHARACTERS = 160
 

@@ -5,15 +5,21 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from django.core.management import call_command
+from django.db.models.functions import Now
 from pytest_django.fixtures import Settings
 
 from sessions_app.errors import FleetUnavailable
 from tests.integration.operations.conftest import forget_caches
 from tests.integration.operations.world import HOST, World
+from tests.support.losses import LONG
+from tests.support.waiting import until
+from workers.host import liveness
 from workers.host.pins import pin_here
 from workers.host.queues import io_queues, vm_queues
 from workers.host.register import register
 from workers.machine.fake.driver import FakeDriver
+from workers.management.commands import run_worker
 from workers.models import Host, HostPin
 
 
@@ -75,3 +81,23 @@ def test_a_host_without_a_hypervisor_registers_nothing_and_names_what_to_install
         register()
     assert not Host.objects.exists()
     assert not HostPin.objects.exists()
+
+
+@pytest.mark.parametrize(("kind", "heard"), [("vm", True), ("io", False)])
+def test_a_worker_is_heard_of_as_what_it_is_by_its_start_and_by_its_beats(
+    world: World, monkeypatch: pytest.MonkeyPatch, kind: str, heard: bool
+) -> None:
+    seen: list[bool] = []
+
+    def serve(*_: object) -> None:
+        """In Celery's place."""
+        seen.append(Host.objects.get().vm_heard_at is not None)
+        Host.objects.update(vm_heard_at=None, heartbeat_at=Now() - LONG)
+        until(liveness.alive().exists, 10, "a beat came")
+        seen.append(Host.objects.get().vm_heard_at is not None)
+
+    monkeypatch.setattr("workers.host.heartbeat.BEAT_SECONDS", 0.05)
+    monkeypatch.setattr(run_worker, "serve_relay", lambda: None)
+    monkeypatch.setattr(run_worker.Command, "_serve", serve)
+    call_command("run_worker", kind)
+    assert seen == [heard, heard]

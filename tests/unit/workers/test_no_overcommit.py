@@ -137,6 +137,11 @@ class Model:
         Host.objects.filter(id=name).update(heartbeat_at=F("heartbeat_at") + (length if name in self.away else -length))
         self.away ^= {name}
 
+    def _vm_worker(self, number: int) -> None:
+        """A host loses its vm worker, or that is back."""
+        host = Host.objects.filter(id=self.hosts[number % 2])
+        host.update(vm_missing_at=Now() if host.get().vm_missing_at is None else None)
+
     def _end(self, one: Operation, state: OperationState) -> None:
         Operation.objects.filter(id=one.id).update(state=state)
         self.asked.discard(one.id)
@@ -151,7 +156,7 @@ class Model:
                 assert not passed, "nobody is passed by one who needs as much"
 
 
-STEPS = ["boot", "resume", "begin", "run", "park", "fail", "cancel", "drain", "silence", "turn"]
+STEPS = ["boot", "resume", "begin", "run", "park", "fail", "cancel", "drain", "silence", "vm_worker", "turn"]
 
 
 @settings(max_examples=8, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])

@@ -68,7 +68,7 @@ class Command(BaseCommand):
             self._serve(kind, options)
             return
         try:
-            register()
+            register(vm=options["kind"] == "vm")
         except HostRefused as refusal:
             _end_what_was_left()
             raise CommandError(str(refusal), returncode=REFUSED) from refusal
@@ -82,7 +82,7 @@ class Command(BaseCommand):
 
     def _serve_beating(self, kind: WorkerKind, options: dict[str, Any]) -> None:
         """The heartbeat goes on until the work of a stop in order has ended, and says goodbye then."""
-        heartbeat = Heartbeat()
+        heartbeat = Heartbeat(vm=options["kind"] == "vm")
         worker_shutting_down.connect(lambda **_: heartbeat.leave(), weak=False)
         heartbeat.start()
         try:

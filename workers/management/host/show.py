@@ -29,6 +29,9 @@ def _list(out: Writes, options: dict[str, Any]) -> None:
         labels = " ".join(f"{name}={value}" for name, value in sorted(row.labels.items()))
         sizes = f"{mib(row.room_bytes):>12} {mib(row.offered_bytes):>12}"
         out.write(f"{row.host.id:20} {row.state:9} {row.machines:>8} {sizes} {row.asked:>6} {_at(row.heard_of):19} {labels}".rstrip())
+    for row in found:
+        if row.state is HostState.VM_SILENT:
+            out.write(f"{row.host.id}: {row.says}")
     out.write(f"{len(found)} hosts; {waiting} operations wait for one that can take them")
 
 
