@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from datetime import timedelta
 from pathlib import Path
+from typing import Any
 
 import pytest
 from django.db import connection
@@ -18,7 +19,7 @@ from workers.host.liveness import alive, silent_after
 from workers.models import Host
 
 pytestmark = pytest.mark.django_db(transaction=True)
-FACTS = {"memory_bytes": 1 << 30, "cpus": 2, "boot_id": "boot"}
+FACTS: dict[str, Any] = {"memory_bytes": 1 << 30, "cpus": 2, "boot_id": "boot"}
 
 
 @pytest.fixture

@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from datetime import timedelta
 from io import StringIO
 from pathlib import Path
+from typing import Any
 
 import pytest
 from django.core.management import call_command
@@ -30,7 +31,7 @@ from workers.host.heartbeat import Heartbeat
 from workers.host.liveness import alive, begins_machines
 from workers.models import Host, HostPin
 
-FACTS = {"memory_bytes": 1 << 30, "cpus": 2, "boot_id": "boot"}
+FACTS: dict[str, Any] = {"memory_bytes": 1 << 30, "cpus": 2, "boot_id": "boot"}
 beating = pytest.mark.django_db(transaction=True)
 of_rows = pytest.mark.django_db
 
