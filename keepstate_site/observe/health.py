@@ -39,7 +39,8 @@ def readyz(_request: HttpRequest) -> JsonResponse:
 
     What else is missing is told as `degraded` with 200, for it is nothing that another web process would have, and reads and accepted
     mutations go on without it: the broker or the store does not answer, no host is alive with its vm worker, a live host's machines have
-    no gateway, a sweep is late. So is what this process alone may lack, the master key of the hosts. Causes go to the log, not to a stranger.
+    no gateway, a sweep is late. So is what this process alone may lack, the master key of the hosts. Causes go to the log, not to a
+    stranger.
     """
     if not DATABASE.answers(ANSWER_SECONDS):
         return JsonResponse({"status": "not ready", "database": False}, status=503)
