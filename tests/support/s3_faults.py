@@ -22,6 +22,21 @@ def hangs(exchange: Exchange) -> None:
     exchange.drop()
 
 
+def stalls(exchange: Exchange) -> None:
+    """Half of the body comes, and then nothing, as long as anybody waits for it."""
+    answer = exchange.forward()
+    exchange.give(answer, len(answer.body) // 2)
+    exchange.proxy.closing.wait(60)
+
+
+def answers_after(seconds: float) -> Fault:
+    def fault(exchange: Exchange) -> None:
+        exchange.proxy.closing.wait(seconds)
+        exchange.give(exchange.forward())
+
+    return fault
+
+
 def resets(exchange: Exchange) -> None:
     exchange.handler.connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _RESET)
     exchange.handler.connection.close()

@@ -45,6 +45,7 @@ _NO_CREDENTIALS = (NoCredentialsError, PartialCredentialsError, CredentialRetrie
 class Verdict:
     error: StoreError
     again: bool  # another attempt may end otherwise
+    broken: bool = False  # it was the connection that failed: perhaps not it alone
 
 
 def judge(error: Exception, key: str) -> Verdict:
@@ -56,8 +57,9 @@ def judge(error: Exception, key: str) -> Verdict:
         )
     if isinstance(error, HTTPClientError) and isinstance(error.kwargs.get("error"), NotBelievedError):
         error = error.kwargs["error"]  # raised while a body was sent; the library wraps what it does not know
-    what = str(error) if isinstance(error, NotBelievedError) else f"no whole answer came ({type(error).__name__})"
-    return Verdict(UnavailableError(f"{key}: {what}"), True)
+    if isinstance(error, NotBelievedError):
+        return Verdict(UnavailableError(f"{key}: {error}"), True)
+    return Verdict(UnavailableError(f"{key}: no whole answer came ({type(error).__name__})"), True, broken=True)
 
 
 def code_of(error: ClientError) -> str:

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from typing import TypeVar
 
 from ..backend import check_key
+from .connections import leave_idle
 from .place import Client, S3Place, make_client
 from .retry import Patience, attempt
 
@@ -27,7 +28,7 @@ class Bucket:
         return {"Bucket": self.name, "Key": self.prefix + check_key(key)}
 
     def attempt(self, key: str, action: Callable[[], T]) -> T:
-        return attempt(self.patience, key, action)
+        return attempt(self.patience, key, action, lambda: leave_idle(self.client))
 
 
 def connect(place: S3Place, patience: Patience | None = None) -> Bucket:

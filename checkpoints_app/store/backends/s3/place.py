@@ -7,6 +7,8 @@ from typing import Any, Literal
 import boto3
 from botocore.config import Config
 
+from .connections import watch
+
 Client = Any  # boto3 makes its clients' methods at run time; it has no types
 
 DEFAULT_REGION = "us-east-1"
@@ -26,6 +28,10 @@ class S3Place:
     Times in seconds, each for one wait on the network: for a connection, or for a piece of an upload to be taken; and for an answer to go
     on. How long a body takes in all is limited too (`Patience`). A limit of ours: a server that sends its headers, or a page of a listing,
     byte after byte is waited for as long as it does.
+
+    A read that is asked for the first time waits only `first_read_seconds` for the answer to go on; asked again, and on a new connection,
+    it waits `read_seconds`. AWS advises the same, after 2 and 4 seconds for requests below 512 KB ("Timeouts and retries for
+    latency-sensitive applications", in its design patterns for S3); ours ask for up to 8 MiB, of servers that are slower too.
     """
 
     bucket: str
@@ -37,6 +43,8 @@ class S3Place:
     connections: int = 16  # kept open at most; more threads may ask, at the price of a new connection each time
     connect_seconds: float = 10
     read_seconds: float = 30
+    first_read_seconds: float = 5
+    kept_seconds: float = 50  # a connection is asked nothing more then: load balancers silently forget idle ones after 60 s at the least
 
 
 def make_client(place: S3Place) -> Client:
@@ -65,7 +73,9 @@ def make_client(place: S3Place) -> Client:
         aws_secret_access_key=found.secret_key if found else None,
         aws_session_token=found.session_token if found else None,
     )
-    return session.client("s3", region_name=place.region, endpoint_url=place.endpoint, config=config)
+    client = session.client("s3", region_name=place.region, endpoint_url=place.endpoint, config=config)
+    watch(client, first_read_seconds=min(place.first_read_seconds, place.read_seconds), kept_seconds=place.kept_seconds)
+    return client
 
 
 def _be_quiet() -> None:

@@ -3,6 +3,7 @@
 import random
 import time
 from collections.abc import Callable
+from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import TypeVar
 
@@ -11,6 +12,9 @@ from .answers import FAILURES, NotBelievedError, judge
 
 T = TypeVar("T")
 _random = random.SystemRandom()
+
+#: While `attempt` runs its action for the first time.
+FIRST_ATTEMPT = ContextVar("FIRST_ATTEMPT", default=False)
 
 
 @dataclass(frozen=True)
@@ -53,18 +57,23 @@ class Deadline:
             raise NotBelievedError(f"a body took longer than {self._seconds:.0f} s in all")
 
 
-def attempt(patience: Patience, key: str, action: Callable[[], T]) -> T:
+def attempt(patience: Patience, key: str, action: Callable[[], T], broken: Callable[[], None] = lambda: None) -> T:
     """What `action` returns. It makes one or few requests and may be run again after any failure, whose outcome is then unknown.
+
+    `broken` is called after each attempt that a connection did not bring to an end.
 
     Raises a StoreError about `key`: what the server said if asking again is of no use, else UnavailableError when patience ends. A
     StoreError that `action` itself raises passes through.
     """
     begun = time.monotonic()
     for number in range(1, patience.attempts + 1):
+        first = FIRST_ATTEMPT.set(number == 1)
         try:
             return action()
         except FAILURES as error:
             verdict = judge(error, key)
+            if verdict.broken:
+                broken()
             if not verdict.again:
                 raise verdict.error from error
             pause = patience.pause(number)
@@ -72,5 +81,7 @@ def attempt(patience: Patience, key: str, action: Callable[[], T]) -> T:
             if number == patience.attempts or waited + pause > patience.seconds:
                 tried = f"tried {number} times in {waited:.1f} s. Whether the last attempt took effect is unknown; retry later."
                 raise UnavailableError(f"{verdict.error}; {tried}") from error
+        finally:
+            FIRST_ATTEMPT.reset(first)
         patience.wait(pause)
     raise ValueError("patience allows no attempt")
