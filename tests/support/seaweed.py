@@ -112,6 +112,7 @@ def _options(directory: Path, config: Path, ports: dict[str, int], disk_mib: int
         "s3.port.iceberg": 0,
         "s3.port.lance": 0,
         "master.telemetry": "false",
+        "master.electionTimeout": "1s",  # it waits up to twice as long until it elects itself, at each start but the first: by default 20 s
         "master.volumeSizeLimitMB": VOLUME_MIB,
         "volume.max": disk_mib // VOLUME_MIB,
         "volume.minFreeSpace": 1,

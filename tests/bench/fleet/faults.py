@@ -65,7 +65,7 @@ def _store(number: signal.Signals) -> Callable[[FleetRoom], None]:
 
 
 #: A host that was killed is started again half a minute later; one that is paused is continued when it was given up long ago. A store that
-#: was killed answers some ten seconds after its start.
+#: was killed answers some four seconds after its start.
 FAULTS: Mapping[str, Fault] = {
     "vm worker killed": Fault(_host(lambda host: host.kill_workers("vm")), of_host=True),
     "io worker killed": Fault(_host(lambda host: host.kill_workers("io")), of_host=True),
