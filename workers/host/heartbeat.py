@@ -32,7 +32,8 @@ _BEAT = """
 UPDATE workers_host SET heartbeat_at = clock_timestamp(),
   resting_until = CASE WHEN %(leaving)s THEN clock_timestamp() + make_interval(secs => %(back_within)s) END,
   vm_heard_at = CASE WHEN %(vm)s THEN clock_timestamp() ELSE vm_heard_at END,
-  vm_missing_at = CASE WHEN NOT %(vm)s AND vm_heard_at < clock_timestamp() - make_interval(secs => %(silent)s) THEN clock_timestamp() END
+  vm_missing_at = CASE WHEN NOT %(vm)s AND clock_timestamp() - make_interval(secs => %(silent)s) BETWEEN vm_heard_at AND heartbeat_at
+    THEN clock_timestamp() END
 WHERE id = %(host)s AND instance = %(instance)s AND retired_at IS NULL
 """
 

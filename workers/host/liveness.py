@@ -53,11 +53,13 @@ def takes_work() -> "QuerySet[Host]":
 def told_by(*, vm: bool) -> dict[str, Any]:
     """What the start of a worker tells of its host's vm worker, as columns of the host's row. `vm`: it is that one itself.
 
-    One that was never heard of is not missed: a release may run there that does not tell.
+    One that was never heard of is not missed: a release may run there that does not tell. Nor is one whose whole host was not heard of
+    meanwhile: after an outage of the database, both are old at once.
     """
     if vm:
         return {"vm_heard_at": Now(), "vm_missing_at": None}
-    return {"vm_missing_at": Case(When(vm_heard_at__lt=Now() - silent_after(), then=Now()), default=None)}
+    missed = Q(vm_heard_at__lt=Now() - silent_after(), heartbeat_at__gt=Now() - silent_after())
+    return {"vm_missing_at": Case(When(missed, then=Now()), default=None)}
 
 
 def has_silent_vm() -> Expression:

@@ -90,7 +90,7 @@ def _place(session: Session, left: str, to: str, avoid: str, *, leaves_now: bool
 def _takes_it_back(left: str, session: Session, *, leaves_now: bool) -> bool:
     """A host that drains does too."""
     hold(LOCK)
-    here = liveness.begins_machines().filter(id=left)
+    here = liveness.alive().filter(id=left)
     return here.exists() and (leaves_now or room(here)[left] >= session.memory_bytes)
 
 

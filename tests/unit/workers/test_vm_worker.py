@@ -12,6 +12,7 @@ from django.core.management import call_command
 from django.db import connection
 from django.db.models import F
 from django.db.models.functions import Now
+from pytest_django.fixtures import Settings
 
 from checkpoints_app.models import Pin
 from sessions_app.models import Operation, Session
@@ -34,6 +35,12 @@ from workers.models import Host, HostPin
 FACTS: dict[str, Any] = {"memory_bytes": 1 << 30, "cpus": 2, "boot_id": "boot"}
 beating = pytest.mark.django_db(transaction=True)
 of_rows = pytest.mark.django_db
+
+
+@pytest.fixture(autouse=True)
+def patience(settings: Settings) -> None:
+    """A machine that is busy with other tests is not silent; LONG is."""
+    settings.KEEPSTATE_HOST_SILENT_SECONDS = 120
 
 
 @pytest.fixture
@@ -100,6 +107,18 @@ def test_one_that_was_never_heard_of_is_not_missed_for_its_release_may_not_tell(
 
 
 @beating
+def test_it_is_not_missed_for_a_time_in_which_its_host_was_not_heard_of_either(beats: tuple[Heartbeat, Heartbeat]) -> None:
+    vm, io = beats
+    vm.beat()
+    heard_long_ago()
+    Host.objects.update(heartbeat_at=F("heartbeat_at") - LONG)
+    io.beat()
+    assert begins_machines().exists(), "the database was away; the vm worker's beat may be the next"
+    io.beat()
+    assert not begins_machines().exists()
+
+
+@beating
 def test_a_host_that_is_put_back_to_the_release_before_is_missed_no_longer_than_a_silence(beats: tuple[Heartbeat, Heartbeat]) -> None:
     vm, io = beats
     vm.beat()
@@ -128,6 +147,9 @@ def test_one_that_is_stopped_in_order_is_missed_only_if_it_is_not_back_within_a_
 def test_its_start_is_heard_at_once_and_the_start_of_another_worker_is_not_taken_for_it(host: Path) -> None:
     claim(**FACTS, vm=True)
     heard_long_ago()
+    Host.objects.update(heartbeat_at=F("heartbeat_at") - LONG)
+    claim(**FACTS)
+    assert begins_machines().exists(), "all of it was away, and comes back"
     claim(**FACTS)
     assert not begins_machines().exists()
     claim(**FACTS, vm=True)
