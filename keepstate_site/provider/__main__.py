@@ -13,7 +13,7 @@ from keepstate_site.provider.app import Provider
 
 def main() -> None:
     parser = argparse.ArgumentParser(
-        prog="./keepstate provider", description="A fake model provider for demos, tests and benchmarks; no model."
+        prog="keepstate provider", description="A fake model provider for demos, tests and benchmarks; no model."
     )
     parser.add_argument("--port", type=int, default=8099, help="of 127.0.0.1 (default 8099)")
     parser.add_argument("--fd", type=int, help="serve on this socket, which listens already, instead")

@@ -16,9 +16,7 @@ pick_python() {
 # ensure_venv FILE...: var/venv with exactly these pinned requirements. Stamps are written last, so a half-made one is made again;
 # a larger set includes the smaller ones before it, so changing between commands installs nothing anew.
 ensure_venv() {
-    VENV=$STATE/venv
-    PYTHON=$VENV/bin/python
-    if [ -x "$PYTHON" ] && [ -f "$(stamp_of "$@")" ]; then return 0; fi
+    if has_venv "$@"; then return 0; fi
     pick_python || fail "no Python 3.11 or newer with venv was found, and this distribution's python3 is older." \
         "Install one and name it: KEEPSTATE_PYTHON=/path/to/python3 ./keepstate ..."
     if ! [ -x "$PYTHON" ] || [ "$(version_of "$PYTHON")" != "$(version_of "$BASE_PYTHON")" ]; then
@@ -36,6 +34,13 @@ ensure_venv() {
     }
     : >"$(stamp_of base.txt)"
     : >"$(stamp_of "$@")"
+}
+
+# has_venv FILE...: whether it is there, with these requirements. Sets PYTHON and VENV.
+has_venv() {
+    VENV=$STATE/venv
+    PYTHON=$VENV/bin/python
+    [ -x "$PYTHON" ] && [ -f "$(stamp_of "$@")" ]
 }
 
 # stamp_of FILE...: the stamp's path; it names what the files hold and which interpreter the environment stands on.

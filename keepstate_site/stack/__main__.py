@@ -2,10 +2,11 @@
 
 import argparse
 import os
+import subprocess
 import sys
 from pathlib import Path
 
-from keepstate_site.stack import commands, host, up
+from keepstate_site.stack import commands, host, keys, up
 from keepstate_site.stack.errors import StackError
 from keepstate_site.stack.paths import PROJECT, default_root
 
@@ -13,6 +14,11 @@ from keepstate_site.stack.paths import PROJECT, default_root
 #: of a file stay together, and so do files that share a stack, which come first (tests/conftest.py): ordered by their number they would
 #: come last, and one process would wait.
 WHOLE_SUITE = ["-n", "5", "--dist", "loadfile", "--no-loadscope-reorder", "-m", "not long"]
+HELP = frozenset({"-h", "--help"})
+TEST_USAGE = """usage: keepstate test [PYTEST ARGS]
+
+The tests, with a database and a broker of their own below <var>/test. Without arguments: all but those marked `long`, by several processes.
+Arguments are pytest's own: ./keepstate test tests/unit -k relay -x"""
 
 
 def main(argv: list[str]) -> int:
@@ -23,7 +29,7 @@ def main(argv: list[str]) -> int:
         if command == "host":
             return _host(rest)
         if command == "manage":
-            return commands.run(default_root(), [sys.executable, str(PROJECT / "manage.py"), *rest])
+            return _manage(rest)
         if command == "run":
             return commands.run(default_root(), rest)
         if command == "test":
@@ -58,11 +64,25 @@ def _host(argv: list[str]) -> int:
     """With `--id` the workers of that host; anything else is `manage.py host`, which tells of the fleet's hosts and changes them."""
     if any(word == "--id" or word.startswith("--id=") for word in argv):
         return host.main(argv, default_root())
-    return commands.run(default_root(), [sys.executable, str(PROJECT / "manage.py"), "host", *argv])
+    if argv and set(argv) <= HELP:
+        host.parser(default_root()).print_usage()
+        print("       with --id: the workers of one host; else what follows.\n", flush=True)
+    return _manage(["host", *argv])
+
+
+def _manage(argv: list[str]) -> int:
+    """Help needs neither database nor broker, nor the installation's own keys, which need not be there yet."""
+    words = [sys.executable, *(["-B"] if sys.dont_write_bytecode else []), str(PROJECT / "manage.py"), *argv]
+    if HELP.intersection(argv):
+        return subprocess.run(words, env={**keys.made_up(), **os.environ}, check=False).returncode
+    return commands.run(default_root(), words)
 
 
 def _test(argv: list[str]) -> int:
     """pytest with a database and a broker of its own; the guest images are the checkout's."""
+    if HELP.intersection(argv):
+        print(TEST_USAGE)
+        return 0
     root = default_root()
     for name in ("DATABASE_URL", "REDIS_URL", "CHECKPOINT_STORE_URL"):
         os.environ.pop(name, None)  # tests create, flush and drop: never on a server that someone else uses

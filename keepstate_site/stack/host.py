@@ -26,15 +26,17 @@ JOIN_SECONDS = 120
 
 
 def main(argv: list[str], root: Path) -> int:
-    parser = argparse.ArgumentParser(prog="keepstate host")
-    parser.add_argument(
-        "--id", required=True, help="its name in the fleet: 1 to 40 of a-z, 0-9 and '-'; its machines and cache lie below it"
-    )
-    parser.add_argument("--control", action="store_true", help="also a control worker and beat, of which a fleet needs at least one each")
-    parser.add_argument("--var", type=Path, default=root, help="the root of all state (default: KEEPSTATE_VAR, else ./var)")
-    parser.add_argument("--logs", action="store_true", help="print every process's output as well")
-    parser.add_argument("--ready-file", type=Path, help="written as JSON once its workers take work")
-    return host(parser.parse_args(argv))
+    return host(parser(root).parse_args(argv))
+
+
+def parser(root: Path) -> argparse.ArgumentParser:
+    made = argparse.ArgumentParser(prog="keepstate host")
+    made.add_argument("--id", required=True, help="its name in the fleet: 1 to 40 of a-z, 0-9 and '-'; its machines and cache lie below it")
+    made.add_argument("--control", action="store_true", help="also a control worker and beat, of which a fleet needs at least one each")
+    made.add_argument("--var", type=Path, default=root, help="the root of all state (default: KEEPSTATE_VAR, else ./var)")
+    made.add_argument("--logs", action="store_true", help="print every process's output as well")
+    made.add_argument("--ready-file", type=Path, help="written as JSON once its workers take work")
+    return made
 
 
 def host(options: argparse.Namespace) -> int:

@@ -11,6 +11,11 @@ KEYS = {"secret_key": "KEEPSTATE_SECRET_KEY", "master_key": "KEEPSTATE_MASTER_KE
 KEY_BYTES = 32
 
 
+def made_up() -> dict[str, str]:
+    """As an environment, for a process that only tells of itself: they open nothing, and are kept nowhere."""
+    return {name: secrets.token_hex(KEY_BYTES) for name in KEYS.values()}
+
+
 def ensure(paths: Paths) -> None:
     """Make the files that are missing. An existing key is never replaced: the master key opens everything that was saved."""
     for name in KEYS:

@@ -23,9 +23,10 @@ MODULES = {"index": "tests.bench.store_index", "scale": "tests.bench.store_scale
 def main() -> int:
     name, sys.argv[1:] = (sys.argv[1], sys.argv[2:]) if len(sys.argv) > 1 else ("", [])
     if name not in BENCHES:
+        print("usage: keepstate bench NAME [...]    NAME --help: what that one takes")
         for known, what in BENCHES.items():
             print(f"  {known:8} {what}")
-        return 2 if name else 0
+        return 0 if name in ("", "-h", "--help") else 2
     sys.argv[0] = f"keepstate bench {name}"
     runpy.run_module(MODULES.get(name, f"tests.bench.{name}"), run_name="__main__")
     return 0

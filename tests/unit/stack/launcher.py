@@ -28,6 +28,13 @@ TOOLS = (
     "readlink",
     "true",
 )
+FAKE_PYTHON = """
+case "$*" in
+    *python_implementation*) echo "CPython 3.11.0" ;;
+    *"-m venv"*) for last; do :; done; mkdir -p "$last/bin"; cp_to="$last/bin/python"; cat "$0" >"$cp_to"; chmod 755 "$cp_to" ;;
+    *"-m pip"*) echo "Collecting a thing"; exit ${FAIL_PIP:-0} ;;
+esac
+"""
 
 
 @dataclass(frozen=True)
@@ -82,4 +89,12 @@ def make(root: Path, *, distribution: str = "debian", version: str = "12") -> Fa
     machine.program("dpkg-query", f'cat "{root}/installed" 2>/dev/null; exit 1')
     machine.program("apt-cache", 'shift; for name; do echo "$name:"; echo "  Candidate: 1.0"; done')
     machine.program("apt-get", 'echo "Setting up something"')
+    return machine
+
+
+def with_python(root: Path) -> FakeMachine:
+    """With a Python that makes environments of itself."""
+    machine = make(root)
+    (machine.bin / "chmod").symlink_to("/usr/bin/chmod")
+    machine.program("python3", FAKE_PYTHON)
     return machine

@@ -6,21 +6,6 @@ from pathlib import Path
 
 from tests.unit.stack import launcher
 
-FAKE_PYTHON = """
-case "$*" in
-    *python_implementation*) echo "CPython 3.11.0" ;;
-    *"-m venv"*) for last; do :; done; mkdir -p "$last/bin"; cp_to="$last/bin/python"; cat "$0" >"$cp_to"; chmod 755 "$cp_to" ;;
-    *"-m pip"*) echo "Collecting a thing"; exit ${FAIL_PIP:-0} ;;
-esac
-"""
-
-
-def machine_with_python(root: Path) -> launcher.FakeMachine:
-    machine = launcher.make(root)
-    (machine.bin / "chmod").symlink_to("/usr/bin/chmod")
-    machine.program("python3", FAKE_PYTHON)
-    return machine
-
 
 def pips(machine: launcher.FakeMachine) -> list[str]:
     return [call for call in machine.calls if "-m pip install" in call]
@@ -31,7 +16,7 @@ def ensure(machine: launcher.FakeMachine, *files: str, **env: str) -> "subproces
 
 
 def test_requirements_are_installed_by_hash_once_and_then_left_alone(tmp_path: Path) -> None:
-    machine = machine_with_python(tmp_path)
+    machine = launcher.with_python(tmp_path)
     first = ensure(machine, "base.txt")
     assert first.returncode == 0, first.stderr
     assert "--require-hashes" in pips(machine)[0]
@@ -43,14 +28,14 @@ def test_requirements_are_installed_by_hash_once_and_then_left_alone(tmp_path: P
 
 
 def test_changing_between_commands_installs_nothing_anew(tmp_path: Path) -> None:
-    machine = machine_with_python(tmp_path)
+    machine = launcher.with_python(tmp_path)
     for files in (["base.txt"], ["base.txt", "test.txt"], ["base.txt"], ["base.txt", "test.txt"]):
         assert ensure(machine, *files).returncode == 0
     assert len(pips(machine)) == 2
 
 
 def test_an_install_that_failed_is_explained_and_made_again(tmp_path: Path) -> None:
-    machine = machine_with_python(tmp_path)
+    machine = launcher.with_python(tmp_path)
     failed = ensure(machine, "base.txt", FAIL_PIP="1")
     assert failed.returncode == 1
     assert "pip could not install the requirements; nothing was started" in failed.stderr
