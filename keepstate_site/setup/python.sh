@@ -25,7 +25,7 @@ ensure_venv() {
     fi
     rm -f "$VENV"/.keepstate-*
     say "installing pinned requirements, checked by hash (log: $LOGS/setup.log)"
-    # Not compiled ahead: most modules are never imported, and each is compiled by the first process that does.
+    # Not compiled by pip: most modules are never imported (see compile_ahead for those that are).
     # shellcheck disable=SC2046
     logged '^(Collecting|ERROR)' "$PYTHON" -m pip install --disable-pip-version-check --no-input --no-deps --require-hashes --progress-bar off --no-compile \
         $(printf -- '-r requirements/%s ' "$@") || {
@@ -34,6 +34,13 @@ ensure_venv() {
     }
     : >"$(stamp_of base.txt)"
     : >"$(stamp_of "$@")"
+}
+
+# compile_ahead: what the processes import, for those that may not write beside the code. Only time is lost without it.
+compile_ahead() {
+    say "compiling what KeepState's processes import"
+    env -u PYTHONDONTWRITEBYTECODE "$PYTHON" -W ignore -m keepstate_site.bytecode >>"$LOGS/setup.log" 2>&1 ||
+        say "going on without: processes that may not write beside the code compile it at each start (log: $LOGS/setup.log)"
 }
 
 # has_venv FILE...: whether it is there, with these requirements. Sets PYTHON and VENV.

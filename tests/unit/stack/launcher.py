@@ -32,6 +32,7 @@ FAKE_PYTHON = """
 case "$*" in
     *python_implementation*) echo "CPython 3.11.0" ;;
     *"-m venv"*) for last; do :; done; mkdir -p "$last/bin"; cp_to="$last/bin/python"; cat "$0" >"$cp_to"; chmod 755 "$cp_to" ;;
+    *keepstate_site.bytecode*) echo "bytecode is ${PYTHONDONTWRITEBYTECODE-written}"; exit ${FAIL_COMPILE:-0} ;;
     *"-m pip"*) echo "Collecting a thing"; exit ${FAIL_PIP:-0} ;;
 esac
 """

@@ -2,8 +2,10 @@
 
 import subprocess
 import sys
+from importlib.util import find_spec
 from pathlib import Path
 
+from keepstate_site import bytecode
 from tests.unit.stack import launcher
 
 
@@ -25,6 +27,37 @@ def test_requirements_are_installed_by_hash_once_and_then_left_alone(tmp_path: P
     assert second.returncode == 0, second.stderr
     assert second.stdout == ""
     assert machine.calls == before
+
+
+def set_up(machine: launcher.FakeMachine, *words: str, **env: str) -> "subprocess.CompletedProcess[str]":
+    python = str(machine.bin / "python3")
+    return machine.run("./keepstate", "setup", "python", *words, KEEPSTATE_PYTHON=python, KEEPSTATE_SKIP_PACKAGES="1", **env)
+
+
+def compiled(machine: launcher.FakeMachine) -> bool:
+    return any("keepstate_site.bytecode" in call for call in machine.calls)
+
+
+def test_set_up_leaves_bytecode_for_those_that_may_not_write_it_even_where_the_environment_forbids_it(tmp_path: Path) -> None:
+    machine = launcher.with_python(tmp_path)
+    answer = set_up(machine, PYTHONDONTWRITEBYTECODE="1")
+    assert (answer.returncode, compiled(machine)) == (0, True), answer.stderr
+    assert "bytecode is written" in (tmp_path / "var/log/setup.log").read_text()
+
+
+def test_set_up_leaves_none_where_it_is_told_so(tmp_path: Path) -> None:
+    machine = launcher.with_python(tmp_path)
+    assert (set_up(machine, "--no-compile").returncode, compiled(machine)) == (0, False)
+
+
+def test_without_bytecode_only_time_is_lost(tmp_path: Path) -> None:
+    answer = set_up(launcher.with_python(tmp_path), FAIL_COMPILE="1")
+    assert answer.returncode == 0
+    assert "going on without" in answer.stdout
+
+
+def test_all_that_is_compiled_ahead_is_there() -> None:
+    assert [name for name in bytecode.ENTRIES if find_spec(name) is None] == []
 
 
 def test_changing_between_commands_installs_nothing_anew(tmp_path: Path) -> None:
