@@ -14,6 +14,7 @@ import pytest
 
 from tests.driver_suite import DriverSuite
 from tests.machine_kit import BOOT_SECONDS, GUEST_SECONDS, assemble, run
+from tests.support.open_files import open_files
 from workers.machine.driver import Ending, GuestIdentity, GuestImage, Machine, MachineError, MachineSpec, MachineState, SavedState
 from workers.machine.qemu.argv import OPERATIONS_SOCKET
 from workers.machine.qemu.disk import add_next_overlay, live_overlays
@@ -194,7 +195,7 @@ class TestQemuDriver(DriverSuite):
         assert os.getsid(pid) == pid
         ignored = next(line for line in Path(f"/proc/{pid}/status").read_text().splitlines() if line.startswith("SigIgn:"))
         assert int(ignored.split()[1], 16) & 1 << (signal.SIGPIPE - 1)  # nobody reads its errors once it has started
-        files = {os.readlink(entry) for entry in Path(f"/proc/{pid}/fd").iterdir()}
+        files = open_files(pid)
         assert str((runtime / "alive.lock").resolve()) in files
         assert not any("pytest" in name and not name.startswith(str(runtime.resolve())) for name in files)
 

@@ -13,6 +13,7 @@ import pytest
 from tests.driver_suite import DriverSuite
 from tests.machine_kit import BOOT_SECONDS, GUEST_SECONDS, assemble, run
 from tests.support.networks import remove_networks
+from tests.support.open_files import open_files
 from workers.machine.driver import GuestImage, Machine, MachineSpec, SavedState
 from workers.machine.network import namespace
 from workers.machine.network.addresses import EGRESS_PORT, GATEWAY_ADDRESS, GATEWAY_PORT, MTU
@@ -143,8 +144,7 @@ def test_nothing_else_can_be_reached_not_the_hosts_loopback_nor_its_other_addres
 @pytest.mark.skipif(not Isolation().wanted(), reason="isolating a machine needs root and its capabilities")
 def test_its_hypervisor_runs_in_no_network_and_has_the_tap_and_no_other_device(machine: Machine) -> None:
     pid = machine.inspect().pid
-    files = [os.readlink(entry) for entry in Path(f"/proc/{pid}/fd").iterdir()]
-    assert files.count("/dev/net/tun") == 1
+    assert open_files(pid).count("/dev/net/tun") == 1
     spaces = {os.stat(f"/proc/{who}/ns/net").st_ino for who in (pid, "self")} | {(machine.runtime.parent / "net" / "first").stat().st_ino}
     assert len(spaces) == 3, "the machine's network, its process's own, and the host's are three"
 

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.open_files import open_below
 from tests.unit.workers.sparse_files import PAGE, noise, sparse
 from workers.cache import image_sum as module
 from workers.cache.image_sum import data_extents, image_sum
@@ -84,9 +85,8 @@ def test_a_file_that_is_not_there_is_an_error(tmp_path: Path) -> None:
 
 
 def test_no_descriptor_stays_open(image: Path) -> None:
-    before = len(os.listdir("/proc/self/fd"))
     sum_of(image)
-    assert len(os.listdir("/proc/self/fd")) == before
+    assert open_below(image.parent) == []
 
 
 def test_the_data_of_a_sparse_file_is_found_where_it_lies(image: Path) -> None:

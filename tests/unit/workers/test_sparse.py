@@ -1,6 +1,5 @@
 """A new memory image from its parent's: what a byte-by-byte copy would be, and as sparse."""
 
-import os
 import tempfile
 from pathlib import Path
 
@@ -9,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.support.open_files import open_below
 from tests.unit.workers.sparse_files import PAGE, noise, sparse
 from workers.cache.sparse import derive
 
@@ -64,7 +64,6 @@ def test_a_failure_leaves_no_descriptor_open(tmp_path: Path, absent: str) -> Non
     sparse(tmp_path / "base", 8, {})
     packed(tmp_path / "pages", [1], 2)
     paths = {name: tmp_path / name for name in ("base", "pages", "made")} | {absent: tmp_path / "no" / "such"}
-    before = len(os.listdir("/proc/self/fd"))
     with pytest.raises(FileNotFoundError):
         derive(paths["base"], paths["made"], np.array([1]), paths["pages"])
-    assert len(os.listdir("/proc/self/fd")) == before
+    assert open_below(tmp_path) == []
