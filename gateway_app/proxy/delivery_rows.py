@@ -33,13 +33,16 @@ _UNDELIVERED = """
 INSERT INTO gateway_app_windowentry (session_id, epoch, call_id, why, "order", open_until, consumed_by)
 SELECT %(session)s, %(epoch)s, id, 'undelivered', started, now() + make_interval(mins => %(minutes)s), ''
 FROM gateway_app_call WHERE id = %(id)s AND session_id = ANY(%(line)s) AND account_id = %(account)s
-ON CONFLICT (session_id, epoch, call_id) DO UPDATE SET consumed_at = NULL, consumed_by = '', delivered_at = NULL,
+ON CONFLICT (session_id, epoch, call_id) DO UPDATE SET consumed_at = NULL, delivered_at = NULL,
     open_until = greatest(gateway_app_windowentry.open_until, excluded.open_until)
 """
 
 
 async def undelivered(database: AsyncConnection[Any], channel: Channel, call_id: str) -> None:
-    """Its caller left before it had all: the next equal request gets this answer."""
+    """Its caller left before it had all: the next equal request gets this answer.
+
+    Who had taken it stays written. A relay whose connection broke comes again under its name, for the rest.
+    """
     facts = {"epoch": channel.epoch, "minutes": WINDOW_MINUTES, "id": call_id, "session": channel.session_id}
     await database.execute(_UNDELIVERED, {**facts, "line": list(channel.line), "account": channel.account_id})
 

@@ -9,9 +9,10 @@ import pytest
 from asgiref.sync import sync_to_async
 
 from gateway_app.models import Call, SessionBudget, UsageEntry, WindowEntry
+from gateway_app.proxy import channel
 from gateway_app.proxy.answer import FRAMES, Frame
 from gateway_app.states import Served
-from tests.integration.gateway.house import BODY, SECRET, STREAM, House, run, until
+from tests.integration.gateway.house import BODY, MESSAGES, SECRET, STREAM, House, run, until
 from tests.support.fleet import Tenant
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -137,8 +138,6 @@ def test_a_client_that_kept_a_block_gets_the_rest_of_the_answer(owner: Tenant) -
 def test_a_caller_that_left_in_the_middle_gets_the_whole_answer_when_it_asks_again(owner: Tenant) -> None:
     async def act(at: House) -> None:
         at.act(pace_seconds=0.02, words=30)
-        from gateway_app.proxy import channel
-
         headers = {"x-api-key": channel.credential(at.session.id, SECRET), "anthropic-version": "2023-06-01"}
         async with at.client.post(at.url + "/v1/messages", data=json.dumps(STREAM).encode(), headers=headers) as answer:
             await answer.content.readany()
@@ -223,6 +222,33 @@ def test_a_relay_joins_an_answer_that_is_still_being_read(owner: Tenant) -> None
 async def _soon(at: House) -> list[tuple[Frame, bytes]]:
     await until(at.reading)
     return await relayed(at, "r1")
+
+
+def test_a_relay_that_was_given_a_recorded_answer_goes_on_with_it_when_its_connection_to_the_gateway_breaks(owner: Tenant) -> None:
+    """A network that goes for a moment, a gateway that is slow: the program behind the relay has its answer without a break."""
+
+    async def act(at: House) -> None:
+        at.act(hold=True, events=5)
+        for relay_id in ("r1", "r2"):  # the second gets what was left of the first
+            await _broken_off(at, relay_id)
+            await until(sync_to_async(WindowEntry.objects.filter(consumed_at=None).exists))
+        at.fake.release()
+        rest = await relayed(at, "r2", 10)
+        assert rest[-1] == (Frame.END, b"")
+        whole = b"".join(data for kind, data in await relayed(at, "r1") if kind == Frame.DATA)
+        assert b"".join(data for kind, data in rest if kind == Frame.DATA) == whole[10:]
+        assert at.bill["calls"] == 1
+
+    run(owner.account, act)
+
+
+async def _broken_off(at: House, relay_id: str) -> None:
+    """A relay's connection, once it has a part of the answer."""
+    headers = {"x-api-key": channel.credential(at.session.id, SECRET), "anthropic-version": "2023-06-01", "x-keepstate-relay": relay_id}
+    async with at.client.post(at.url + MESSAGES, data=json.dumps(STREAM).encode(), headers=headers) as answer:
+        taken = b""
+        while b"message_start" not in taken:
+            taken += await answer.content.readany()
 
 
 def test_a_relay_whose_call_broke_is_told_so_and_nothing_is_sent_again(owner: Tenant) -> None:
