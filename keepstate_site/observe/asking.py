@@ -40,11 +40,16 @@ class Question:
         return asked
 
     def _run(self, asked: "Future[None]") -> None:
+        """What it asked with is given back before the answer is told: whoever hears it finds nothing of the question left."""
         try:
-            self.ask()
+            self._ask_once()
         except BaseException as error:
             asked.set_exception(error)
         else:
             asked.set_result(None)
+
+    def _ask_once(self) -> None:
+        try:
+            self.ask()
         finally:
             connections.close_all()

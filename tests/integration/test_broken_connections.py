@@ -12,7 +12,7 @@ from psycopg_pool import ConnectionPool
 from gateway_app.proxy import pool as gateway_pool
 from sessions_app.bounded import bounded
 
-pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.timeout(30)]
+pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.timeout(60)]
 NAME, COUNT = "broken-connections", 6
 
 
@@ -29,13 +29,21 @@ def cut(name: str) -> None:
 
 
 def test_a_pool_that_looks_first_finds_one_broken_and_exchanges_them_all() -> None:
-    given = {**parameters(), "application_name": NAME}
-    kind, check = bounded(10), ConnectionPool.check_connection
-    with ConnectionPool(kwargs=given, connection_class=kind, check=check, min_size=COUNT, max_size=COUNT, timeout=3) as pool:
+    given, looks = {**parameters(), "application_name": NAME}, list[bool]()
+
+    def look(one: psycopg.Connection[Any]) -> None:
+        """Before one is given out. The pool pauses for a second after each that is broken."""
+        try:
+            ConnectionPool.check_connection(one)
+        finally:
+            looks.append(not one.broken)
+
+    with ConnectionPool(kwargs=given, connection_class=bounded(10), check=look, min_size=COUNT, max_size=COUNT, timeout=10) as pool:
         pool.wait()
         cut(NAME)
         with pool.connection() as one:
             assert one.execute("SELECT 1").fetchone() == (1,)
+    assert looks == [False, True]
 
 
 def test_after_one_broken_in_use_the_pool_gives_out_none_of_its_time() -> None:

@@ -10,7 +10,7 @@ from psycopg_pool.base import AttemptWithBackoff
 from sessions_app.bounded import Silent, bounded, bounded_async, reconnect_steadily
 from tests.support.stopped import standing_still
 
-pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.timeout(30)]
+pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.timeout(60)]
 SECONDS = 0.2
 
 

@@ -4,6 +4,7 @@ import json
 import uuid
 from typing import Any
 
+from asgiref.sync import async_to_sync
 from django.core.signals import request_finished
 from django.db import close_old_connections
 from django.test import Client
@@ -26,6 +27,18 @@ def close_streams() -> None:
             _streams.pop().close()
     finally:
         request_finished.connect(close_old_connections)
+
+
+def read(answer: Any) -> bytes:
+    """All that an answer streams, taken as a server takes it, and the answer closed."""
+
+    async def pieces() -> list[bytes]:
+        return [piece async for piece in answer]
+
+    try:
+        return b"".join(async_to_sync(pieces)())
+    finally:
+        answer.close()
 
 
 class Caller:

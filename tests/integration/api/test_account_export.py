@@ -10,7 +10,7 @@ from sessions_app.models import Session
 from sessions_app.services import account_export, steps
 from sessions_app.services import token as tokens
 from sessions_app.services.operation import Asked
-from tests.support.api import Caller
+from tests.support.api import Caller, read
 from tests.support.fleet import Tenant, boot_asked, session_row
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -25,9 +25,7 @@ def nobody_else_exports() -> None:
 def exported(api: Caller) -> list[dict[str, Any]]:
     answer = api("GET", "/api/v2/account/export")
     assert answer.status_code == 200
-    content = b"".join(answer)
-    answer.close()
-    return [json.loads(line) for line in content.splitlines()]
+    return [json.loads(line) for line in read(answer).splitlines()]
 
 
 @pytest.fixture
@@ -82,8 +80,6 @@ def test_one_that_is_cut_has_no_last_line_and_frees_its_place(api: Caller, accou
     with monkeypatch.context() as patch:
         patch.setattr(steps.export_account, "_steps", [breaks])
         for _ in range(3):
-            answer = api("GET", "/api/v2/account/export")
             with pytest.raises(RuntimeError):
-                b"".join(answer)
-            answer.close()
+                read(api("GET", "/api/v2/account/export"))
     assert exported(api)[-1]["type"] == "end"

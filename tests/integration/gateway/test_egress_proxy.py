@@ -189,12 +189,13 @@ async def _fewer(at: Outside, most: int) -> bool:
 
 
 def test_silence_and_a_database_that_is_away_end_in_an_answer_or_a_reset(owner: Tenant, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(proxy, "HEAD_SECONDS", 0.05)
 
     async def act(at: Outside) -> None:
-        reader, writer = await asyncio.open_connection("127.0.0.1", at.port)
-        writer.write(b"CONNECT")
-        assert (await reader.read()).startswith(b"HTTP/1.1 408 ")
+        with monkeypatch.context() as hasty:
+            hasty.setattr(proxy, "HEAD_SECONDS", 0.05)
+            reader, writer = await asyncio.open_connection("127.0.0.1", at.port)
+            writer.write(b"CONNECT")
+            assert (await reader.read()).startswith(b"HTTP/1.1 408 ")
         idle = await at.tunnel()
         monkeypatch.setattr(watch, "IDLE_SECONDS", 0.0)
         with pytest.raises(ConnectionResetError):

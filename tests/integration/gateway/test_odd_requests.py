@@ -297,16 +297,21 @@ def test_one_machine_does_not_fill_the_memory_of_all_with_requests_that_wait(own
     large = {**BODY, "system": "x" * 70_000}
 
     async def act(at: House) -> None:
-        at.act(wait_seconds=0.5)
+        at.act(hold=True)
         first = asyncio.create_task(at.ask(large))
-        await until(at.reading)
+        await until(lambda: _asked_once(at))
         refused = await at.ask(large)
         assert (refused.status, refused.json["error"]["code"], refused.headers["x-should-retry"]) == (503, "ks_busy", "true")
         assert (await at.ask()).status == 200
+        at.fake.release()
         assert ((await first).status, at.bill["calls"]) == (200, 2)
         assert (await at.ask(large)).status == 200
 
     run(owner.account, act)
+
+
+async def _asked_once(at: House) -> bool:
+    return bool(at.bill["calls"] == 1)
 
 
 def _first_and_last() -> tuple[bytes, bytes]:

@@ -128,7 +128,7 @@ def test_one_that_drains_reads_on_lets_nobody_in_and_gives_the_doors_to_its_succ
     async def act(at: Host) -> None:
         async with at.gateway() as first:
             await until(lambda: _is(at, None, 200))
-            at.act(pace_seconds=0.05, words=40)
+            at.act(hold=True, events=3)
             async with at.post(body=STREAM) as answer:
                 await answer.content.readany()
                 second = at.begun()
@@ -137,6 +137,7 @@ def test_one_that_drains_reads_on_lets_nobody_in_and_gives_the_doors_to_its_succ
                 await asyncio.wait_for(second.serves.wait(), 20)
                 assert not first.task.done()
                 await until(lambda: _is(at, None, 200))
+                at.fake.release()
                 assert b"message_stop" in await answer.content.read()
             await asyncio.wait_for(first.task, 20)
             second.ending.ask()

@@ -85,7 +85,7 @@ def test_a_call_that_another_process_still_reads_is_waited_for(owner: Tenant) ->
 
 def test_a_gateway_that_is_away_for_a_moment_is_waited_for(owner: Tenant) -> None:
     async def act(at: House) -> None:
-        async with relay(at) as through:
+        async with relay(at, silence=60) as through:
             through.line.breaks.extend([Break("reset", None)] * 4)
             assert (await at.ask(STREAM, url=through.url)).whole
             assert (through.line.connections, at.bill["calls"]) == (5, 1)

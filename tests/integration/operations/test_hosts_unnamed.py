@@ -12,7 +12,7 @@ from sessions_app.services import by_operator
 from sessions_app.services import token as tokens
 from sessions_app.states import OPERATION_ACTIVE
 from tests.integration.operations.world import HOST, OTHER, World, events, succeeded
-from tests.support.api import Caller
+from tests.support.api import Caller, read
 from workers.fleet.lost import take_from_lost
 from workers.models import FleetWatch, Host
 
@@ -61,9 +61,7 @@ def views_of(world: World, session: Session) -> dict[str, Any]:
         "record": "/api/v2/account/record?limit=100",
     }
     found = {name: answered(api, path) for name, path in paths.items()}
-    export = api("GET", "/api/v2/account/export")
-    found["export"] = [json.loads(line) for line in b"".join(export).splitlines()]
-    export.close()
+    found["export"] = [json.loads(line) for line in read(api("GET", "/api/v2/account/export")).splitlines()]
     return found
 
 

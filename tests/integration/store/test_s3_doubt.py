@@ -51,8 +51,8 @@ def quick(s3_server, proxy, location, *, connect_seconds=5, body_seconds=60) -> 
 
 
 def test_an_upload_may_take_longer_than_a_connection_as_long_as_it_goes_on(s3_server, proxy, location, direct):
-    backend = quick(s3_server, proxy, location, connect_seconds=0.6)
-    proxy.receive_slowly(pieces=16, pause=0.2)
+    backend = quick(s3_server, proxy, location, connect_seconds=4)
+    proxy.receive_slowly(pieces=16, pause=0.3)
     backend.put_if_absent(A, [BIG])
     assert direct.size(A) == len(BIG)
 

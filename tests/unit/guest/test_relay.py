@@ -114,7 +114,7 @@ def _take_and_reset(gateway: socket.socket) -> None:
         except OSError:
             return
         with taken:
-            while b"{}" not in taken.recv(65536):
+            while (piece := taken.recv(65536)) and b"{}" not in piece:
                 pass
             taken.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
 

@@ -10,6 +10,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
+from tests.support.waiting import until
 from workers.machine.driver import MachineError
 from workers.machine.process import alive
 from workers.machine.qemu import guest_channel, guest_hold
@@ -139,7 +140,7 @@ def test_a_lost_request_is_asked_again_on_a_new_connection(runtime, agent):
 
     playing = agent(deaf_at_first)
     assert ask(runtime) == {}
-    assert playing.connections == 2
+    assert playing.connections > 1
 
 
 @pytest.mark.parametrize(
@@ -262,6 +263,7 @@ def test_a_command_whose_start_is_not_answered_is_never_started_twice(runtime, a
         run(runtime)
     assert failure.value.code == "guest_silent"
     assert "may have run" in str(failure.value)
+    until(lambda: "guest-exec" in playing.requests, LONG, "the agent has read the command")
     assert playing.requests.count("guest-exec") == 1
 
 

@@ -19,6 +19,11 @@ from workers.host.liveness import alive, silent_after
 from workers.models import Host
 
 pytestmark = pytest.mark.django_db(transaction=True)
+#: Of this database alone: other tests have heartbeats on the same server.
+_CUT = """
+SELECT pg_terminate_backend(pid) FROM pg_stat_activity
+WHERE datname = current_database() AND application_name = 'keepstate-heartbeat'
+"""
 FACTS: dict[str, Any] = {"memory_bytes": 1 << 30, "cpus": 2, "boot_id": "boot"}
 
 
@@ -60,15 +65,16 @@ def test_it_beats_by_itself_and_connects_anew_when_the_database_cut_it_off(heart
     heartbeat.start()
     until(lambda: heartbeat._own, 10, "the heartbeat has a connection")
     with connection.cursor() as cursor:
-        cursor.execute("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = 'keepstate-heartbeat'")
+        cursor.execute(_CUT)
     silence()
     until(alive().exists, 10, "the host is heard of again")
 
 
 @pytest.mark.timeout(30)
 def test_a_database_that_stands_still_is_left_and_asked_anew(heartbeat: Heartbeat, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("workers.host.heartbeat.ANSWER_SECONDS", 0.2)
-    heartbeat.beat()
+    with monkeypatch.context() as hasty:
+        hasty.setattr("workers.host.heartbeat.ANSWER_SECONDS", 0.2)
+        heartbeat._connected()
     silence()
     assert heartbeat._own is not None
     with standing_still(heartbeat._own.info.backend_pid):

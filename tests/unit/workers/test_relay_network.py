@@ -127,8 +127,8 @@ def test_a_host_that_does_not_answer_is_told_as_such(elsewhere: Session) -> None
         told = _Told()
         told(free.getsockname()[1], "00" * 32)
         _known(told)
-    with pytest.raises(FleetUnavailable, match="does not run"):
-        client.open_link(elsewhere)
+        with pytest.raises(FleetUnavailable, match="does not run"):
+            client.open_link(elsewhere)
 
 
 def test_another_certificate_than_the_one_in_the_database_is_told_nothing(door: _Told) -> None:
