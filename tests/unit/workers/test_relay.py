@@ -6,7 +6,6 @@ import socket
 import threading
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 from pytest_django.fixtures import Settings
