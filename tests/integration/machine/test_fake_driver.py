@@ -1,8 +1,10 @@
 """The fake driver against the contract, and its own knobs."""
 
 import os
+import threading
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -12,6 +14,7 @@ from tests.support.waiting import until, until_gone
 from workers.machine.driver import GuestImage, MachineError, MachineSpec, MachineState, SavedState
 from workers.machine.fake.driver import FakeDriver
 from workers.machine.fake.faults import FakeFaults
+from workers.machine.fake.machine import FakeMachine
 
 
 class TestFakeDriver(DriverSuite):
@@ -74,6 +77,20 @@ class TestFakeDriver(DriverSuite):
             driver.boot(runtime, spec, image, timeout_seconds=10)
         assert failure.value.code == "boot_failed"
         assert not runtime.exists()
+
+    def test_a_command_that_is_cancelled_before_it_has_begun_ends_as_soon_as_it_has(self, machine, monkeypatch):
+        asked, ask = threading.Event(), FakeMachine._ask
+
+        def late(self: FakeMachine, command: str, within: float, **arguments: object) -> dict[str, Any]:
+            if command == "exec":
+                assert asked.wait(30)
+            answer = ask(self, command, within, **arguments)
+            if command == "end":
+                asked.set()
+            return answer
+
+        monkeypatch.setattr(FakeMachine, "_ask", late)
+        assert machine.exec(["sleep", "60"], timeout_seconds=60, output_limit=100, cancelled=lambda: True).cancelled
 
     def test_a_command_that_runs_in_the_guest_ends_with_its_machine(self, machine, runtime):
         with ThreadPoolExecutor(1) as pool:

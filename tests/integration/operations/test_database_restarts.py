@@ -19,7 +19,7 @@ def close_ours() -> None:
 
     def terminate(_: int) -> bool:
         with connection.cursor() as other:
-            other.execute("SELECT pg_terminate_backend(%s, 5000)", [pid])
+            other.execute("SELECT pg_terminate_backend(%s, 30000)", [pid])
             return bool(other.fetchone()[0])
 
     assert at_once(1, terminate) == [True]

@@ -8,6 +8,7 @@ import ctypes
 import json
 import mmap
 import os
+import select
 import signal
 import struct
 import subprocess
@@ -134,16 +135,31 @@ class _Keeper:
 
     def __init__(self, stream: IO[bytes], limit: int):
         self._stream, self._limit, self._kept = stream, limit, bytearray()
+        self._lock, self._ended = threading.Lock(), False
         self._thread = threading.Thread(target=self._read, daemon=True)
         self._thread.start()
 
     def result(self) -> bytes:
+        """All that was printed when the command ended, however late the thread is."""
         self._thread.join(0.3)  # a process left in the background may hold the stream open
+        while len(self._kept) < self._limit and self._take():
+            pass
         return bytes(self._kept)
 
     def _read(self) -> None:
-        while data := os.read(self._stream.fileno(), 65536):
+        while not self._ended:
+            select.select([self._stream], [], [])
+            self._take()
+
+    def _take(self) -> bool:
+        """A piece, if one is there; whether there was one."""
+        with self._lock:
+            if self._ended or not select.select([self._stream], [], [], 0)[0]:
+                return False
+            data = os.read(self._stream.fileno(), 65536)
+            self._ended = not data
             self._kept += data[: self._limit - len(self._kept)]
+            return not self._ended
 
 
 def _pack(directory: Path) -> dict[str, list[object]]:

@@ -5,7 +5,7 @@ import math
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -82,15 +82,17 @@ class FakeMachine:
 
     @contextmanager
     def _ended_when(self, cancelled: Callable[[], bool]) -> Iterator[threading.Event]:
-        """While this is open: the guest's commands are ended once `cancelled` says so, and the event tells that they were."""
+        """While this is open: the guest's commands are ended once `cancelled` says so, and the event tells that they were. It is said again
+        until they have ended, for one may not have begun yet.
+        """
         ended, over = threading.Event(), threading.Event()
 
         def watch() -> None:
             while not over.wait(0.02):
-                if cancelled():
+                if ended.is_set() or cancelled():
                     ended.set()
-                    self._ask("end", INSPECT_SECONDS)
-                    return
+                    with suppress(MachineError):  # who waits for the command is told
+                        self._ask("end", INSPECT_SECONDS)
 
         thread = threading.Thread(target=watch, daemon=True)
         thread.start()
