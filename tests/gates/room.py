@@ -78,7 +78,7 @@ class Room:
         for pid in killed:
             _kill(pid)
         for pid in killed:
-            until_gone(pid, 10)
+            until_gone(pid, 60)
         return len(killed)
 
     def kill_machines(self) -> None:
@@ -89,7 +89,7 @@ class Room:
         for pid in pids:
             _kill(pid)
         for pid in pids:
-            until_gone(pid, 10)
+            until_gone(pid, 60)
 
     def forget_cache(self) -> None:
         """As another host would be: nothing assembled, and no pack of a store elsewhere here."""
@@ -154,7 +154,7 @@ class Subject:
         """SIGKILL the hypervisor. There must be exactly one: a gate judges no empty evidence."""
         (pid,) = self.pids()
         os.kill(pid, signal.SIGKILL)
-        until_gone(pid, 10)
+        until_gone(pid, 60)
         return pid
 
     def state(self) -> str:
@@ -191,7 +191,7 @@ def stack_environment(root: Path, switch: Path | None) -> dict[str, str]:
         "PATH": f"{programs}:{os.environ['PATH']}",
         "KEEPSTATE_IMAGES": str(IMAGES),
         "KEEPSTATE_STATIC": str(STATIC),
-        "KEEPSTATE_LEASE_SECONDS": "3",
+        "KEEPSTATE_LEASE_SECONDS": "6",  # a worker that was not heard for four of them has lost its work, and machines of tests stall
         "KEEPSTATE_SWEEP_SECONDS": "3",  # six tasks each, which at every second keep an eighth of a processor busy
         "KEEPSTATE_RATE_TOKEN": "1000000",  # one token asks for everything here, as fast as it can
         "KEEPSTATE_RATE_ACCOUNT": "1000000",

@@ -67,7 +67,9 @@ def prove_in_mid_call(subject: Subject) -> dict[str, Any]:
     relayed, direct = agents = [Agent(subject, "relayed"), Agent(subject, "direct", DIRECTLY)]
     saved, bill = freeze(subject, agents)
     seconds = [wake(subject, saved, agents, bill)]
-    assert (relayed.attempts(), direct.attempts()) == (1, 2), "through the relay nobody asks again, without it the client does"
+    asked_directly = direct.attempts()
+    assert relayed.attempts() == 1, "through the relay nobody asks again"
+    assert asked_directly > 1, "without it the client does, until the gateway of the machine's new network is there"
     for _ in range(RESUMES - 1):
         subject.kill()
         seconds.append(wake(subject, saved, agents, bill))
@@ -80,7 +82,7 @@ def prove_in_mid_call(subject: Subject) -> dict[str, Any]:
         "tokens_of_each_call": TOKENS,
         "tokens_not_bought_again": replayed,
         "attempts_through_the_relay": 1,
-        "attempts_without_it": 2,
+        "attempts_without_it": asked_directly,
         "seconds_from_resume_to_whole_answers": seconds,
     }
 

@@ -1,7 +1,7 @@
 """Without `Prefer: respond-async` the answer is the outcome; waiting holds neither a transaction nor a place for ever."""
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 import pytest
 from django.db import connection
@@ -18,8 +18,9 @@ BODY = {"Image": "tiny"}
 
 
 @pytest.fixture
-def on_doorbell(monkeypatch: pytest.MonkeyPatch) -> Callable[[Callable[[str], object]], None]:
-    """Let something happen to the operation on another thread and connection once its row is committed."""
+def on_doorbell(owner: Tenant, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[Callable[[str], object]], None]]:
+    """Let something happen to the operation on another thread and connection once its row is committed; it ends before the test does."""
+    begun = list[threading.Thread]()
 
     def install(act: Callable[[str], object]) -> None:
         def run(operation_id: str) -> None:
@@ -28,11 +29,15 @@ def on_doorbell(monkeypatch: pytest.MonkeyPatch) -> Callable[[Callable[[str], ob
             finally:
                 connection.close()
 
-        monkeypatch.setattr(
-            dispatch, "_send", lambda _task, _queue, operation_id: threading.Thread(target=run, args=(operation_id,)).start()
-        )
+        def send(_task: str, _queue: str, operation_id: str) -> None:
+            begun.append(threading.Thread(target=run, args=(operation_id,)))
+            begun[-1].start()
 
-    return install
+        monkeypatch.setattr(dispatch, "_send", send)
+
+    yield install
+    for thread in begun:
+        thread.join()
 
 
 @pytest.mark.django_db(transaction=True)

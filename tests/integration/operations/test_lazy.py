@@ -158,7 +158,7 @@ def test_a_process_that_serves_and_is_killed_ends_its_machine_and_the_session_re
     world.resume(session)
     pid = serving_pid(session)
     os.kill(pid, signal.SIGKILL)
-    until_gone(pid, 10)
+    until_gone(pid, 60)
     os.replace(pack.held, pack.path)
     settle_host()
     session.refresh_from_db()
@@ -203,7 +203,7 @@ def test_two_machines_run_from_one_image_and_the_last_one_takes_its_process_alon
     assert memory_of(two, FIRST, MIB << 8) == scribbled()
     pid = serving_pid(two)
     world.delete(two)
-    until_gone(pid, 10)
+    until_gone(pid, 60)
     assert directories() == []
 
 

@@ -109,7 +109,7 @@ class World:
         """SIGKILL to the hypervisor, from outside."""
         pid = pid_of(session)
         os.kill(pid, signal.SIGKILL)
-        until_gone(pid, 10)
+        until_gone(pid, 60)
 
 
 def done(operation: Operation) -> Operation:

@@ -51,7 +51,7 @@ def test_a_token_beyond_its_rate_is_refused_with_the_time_to_wait_and_does_nothi
     assert [api("GET", "/api/whoami").status_code for _ in range(2)] == [200, 200]
     refused = api("POST", "/api/sessions", {"Image": "tiny"})
     assert _is_throttled(refused)
-    assert refused["Retry-After"] == "30"
+    assert 20 < int(refused["Retry-After"]) <= 30, "half a minute for each, less what has passed since"
     assert not Session.objects.exists()
     _, other = tokens.issue(owner.account, "other")
     assert Caller(other)("GET", "/api/whoami").status_code == 200
@@ -167,6 +167,7 @@ def test_a_redis_that_did_not_answer_is_left_alone_for_a_while(
     counted.REDIS_URL = "unix:///nowhere/redis.sock"
     counted.KEEPSTATE_RATE_TOKEN = 1
     _forget(monkeypatch)
+    monkeypatch.setattr(silence, "SILENT_SECONDS", 3600.0)
     api("GET", "/api/whoami")
     counted.REDIS_URL = redis_url
     throttle._spend.cache_clear()

@@ -105,7 +105,7 @@ def test_a_process_that_ignores_the_signal_is_killed_at_its_deadline(tmp_path: P
     )
     pid = int((tmp_path / "pid").read_text())
     supervisor.stop()
-    until_gone(pid, 5)
+    until_gone(pid, 60)
     assert said == ["stubborn did not stop in time and is killed"]
 
 
@@ -129,7 +129,7 @@ def test_a_process_with_a_session_of_its_own_outlives_the_stop(tmp_path: Path, s
     supervisor.start(
         [shell("worker", "setsid sh -c 'echo $$ >machine; exec sleep 60' >/dev/null 2>&1 & exec sleep 60", tmp_path, ready="machine")]
     )
-    until((tmp_path / "machine").read_text, 5, "the machine wrote its id")
+    until((tmp_path / "machine").read_text, 60, "the machine wrote its id")
     machine = int((tmp_path / "machine").read_text())
     supervisor.stop()
     os.kill(machine, signal.SIGKILL)  # raises ProcessLookupError if the stop had ended it
@@ -150,11 +150,11 @@ supervisor.run_until(lambda: False)
 
 def test_processes_die_with_a_killed_supervisor_and_machines_do_not(tmp_path: Path) -> None:
     process = subprocess.Popen([sys.executable, "-c", KILLED, str(tmp_path)], cwd=PROJECT)
-    until(lambda: filled(tmp_path / "machine") and filled(tmp_path / "worker"), 20, "both processes run")
+    until(lambda: filled(tmp_path / "machine") and filled(tmp_path / "worker"), 60, "both processes run")
     worker, machine = (int((tmp_path / name).read_text()) for name in ("worker", "machine"))
     process.kill()
-    process.wait(10)
-    until_gone(worker, 10)
+    process.wait(60)
+    until_gone(worker, 60)
     os.kill(machine, signal.SIGKILL)  # raises ProcessLookupError if it had died too
 
 

@@ -1,20 +1,13 @@
 """Turns with a session on its host: many work at once, one clears away, and a dead one's lock is nobody's."""
 
 import threading
-from pathlib import Path
 
 import pytest
-from pytest_django.fixtures import Settings
 
-from workers.host import identity, turn
+from workers.host import turn
 
 MINE, OTHER = "a" * 32, "b" * 32
-
-
-@pytest.fixture(autouse=True)
-def host(settings: Settings, tmp_path: Path) -> None:
-    settings.KEEPSTATE_VAR, settings.KEEPSTATE_HOST_ID = tmp_path, "h-turn"
-    identity.host_id.cache_clear()
+pytestmark = pytest.mark.usefixtures("host")
 
 
 def test_work_goes_on_beside_work() -> None:
