@@ -8,7 +8,7 @@ import socket
 import struct
 import sys
 from collections import deque
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -152,21 +152,24 @@ async def relay_to(gateway: str) -> AsyncIterator[str]:
 
 @asynccontextmanager
 async def _process(way: str, *silence: float) -> AsyncIterator[tuple[asyncio.subprocess.Process, str]]:
-    port = _free_port()
-    told = [str(GUEST), str(port), way, *(str(seconds) for seconds in silence)]
-    process = await asyncio.create_subprocess_exec(sys.executable, *RELAY_COMMAND, *told)
-    try:
-        await until(lambda: _listens(port))
-        yield process, f"http://127.0.0.1:{port}"
-    finally:
-        process.kill()
-        await process.wait()
+    with _kept_port() as port:
+        told = [str(GUEST), str(port), way, *(str(seconds) for seconds in silence)]
+        process = await asyncio.create_subprocess_exec(sys.executable, *RELAY_COMMAND, *told)
+        try:
+            await until(lambda: _listens(port))
+            yield process, f"http://127.0.0.1:{port}"
+        finally:
+            process.kill()
+            await process.wait()
 
 
-def _free_port() -> int:
-    with socket.socket() as sock:
-        sock.bind(("127.0.0.1", 0))
-        return int(sock.getsockname()[1])
+@contextlib.contextmanager
+def _kept_port() -> Iterator[int]:
+    """One that nobody else is given until the end. Who names it, and allows that it was used before, as the relay does, may listen on it."""
+    with socket.socket() as held:
+        held.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        held.bind(("127.0.0.1", 0))
+        yield int(held.getsockname()[1])
 
 
 async def _listens(port: int) -> bool:

@@ -38,7 +38,7 @@ until grep -q '{HELD}' /tmp/out 2>/dev/null; do usleep 20000; done
 
 def ask(machine: Machine, address: str = GATEWAY_ADDRESS, port: int = GATEWAY_PORT) -> str:
     """What a request of the guest is answered, or what its kernel says of it."""
-    return run(machine, f"printf 'GET / HTTP/1.0\\r\\n\\r\\n' | nc -w 3 {address} {port} 2>&1 | tail -n 1")
+    return run(machine, f"printf 'GET / HTTP/1.0\\r\\n\\r\\n' | nc -w 30 {address} {port} 2>&1 | tail -n 1")
 
 
 @contextmanager
@@ -153,7 +153,7 @@ def test_a_resumed_guest_reaches_a_new_listener_and_its_old_connection_is_reset_
     with answering(place / "net" / "one", "heard again"):
         assert ask(one) == "heard again"
         assert run(one, "ls /tmp") == "in\nout", "its program still waits for the connection of before"
-        run(one, "set -e; echo more > /tmp/in; n=0; until [ -e /tmp/ended ]; do [ $n -lt 50 ]; n=$((n+1)); usleep 20000; done")
+        run(one, "set -e; echo more > /tmp/in; n=0; until [ -e /tmp/ended ]; do [ $n -lt 500 ]; n=$((n+1)); usleep 20000; done")
 
 
 def test_two_machines_of_one_moment_have_the_same_addresses_and_each_its_own_listener(

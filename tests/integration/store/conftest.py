@@ -1,6 +1,7 @@
 """An S3 server behind a proxy that misbehaves as planned, and backends over both. Waits are noted, not waited."""
 
 import secrets
+import socket
 from collections.abc import Callable, Iterator
 from functools import cache
 
@@ -10,7 +11,7 @@ from checkpoints_app.store.backends.s3 import Bucket, Patience, S3Backend, Terms
 from checkpoints_app.store.backends.s3.place import make_client
 from checkpoints_app.store.backends.s3.writes import Checksum
 from tests.support.s3_proxy import FaultProxy, fault_proxy
-from tests.support.seaweed import S3Server, free_ports
+from tests.support.seaweed import S3Server
 
 ATTEMPTS = 4
 
@@ -68,6 +69,8 @@ def behind(proxy: FaultProxy, open_at: Callable[..., S3Backend]) -> S3Backend:
 
 
 @pytest.fixture
-def free_port() -> int:
-    """Where nothing listens."""
-    return free_ports(1)[0]
+def free_port() -> Iterator[int]:
+    """Where nothing listens, and nobody else will."""
+    with socket.socket() as held:
+        held.bind(("127.0.0.1", 0))
+        yield held.getsockname()[1]

@@ -121,7 +121,10 @@ def test_nobody_approves_more_than_his_role_has_nor_for_an_account_that_is_not_h
     assert _approve(codes, ada, READ, MANAGE) == [READ]
 
 
-def test_polls_before_their_time_are_told_to_slow_down_and_change_nothing(codes: Codes, ada: Membership) -> None:
+def test_polls_before_their_time_are_told_to_slow_down_and_change_nothing(
+    codes: Codes, ada: Membership, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(device_grant, "INTERVAL_SECONDS", 600)
     with pytest.raises(AuthorizationPending):
         device_grant.poll(codes.device_code)
     _approve(codes, ada)
