@@ -165,7 +165,7 @@ async def _process(way: str, *silence: float) -> AsyncIterator[tuple[asyncio.sub
 
 @contextlib.contextmanager
 def _kept_port() -> Iterator[int]:
-    """One that nobody else is given until the end. Who names it, and allows that it was used before, as the relay does, may listen on it."""
+    """One that nobody else is given until the end. Who names it, and says that it may have been used before, can listen on it."""
     with socket.socket() as held:
         held.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         held.bind(("127.0.0.1", 0))
