@@ -20,7 +20,8 @@ from gateway_app.services import open_calls, window
 from gateway_app.states import CallState, Served
 from sessions_app.models import Account, Session
 from tests.gates.gateway import victim
-from tests.integration.gateway.house import STREAM, Got, House, house, open_door, provided
+from tests.integration.gateway.house import STREAM, Got, House, open_door, provided
+from tests.integration.gateway.house import run as in_house
 from tests.support.fleet import checkpoint_row
 
 END = b"message_stop"
@@ -67,17 +68,16 @@ class Scene:
 
 
 def run(account: Account, act: Callable[[Scene], Awaitable[object]]) -> None:
-    async def all_of_it() -> None:
-        async with house(account) as at:
-            scene = Scene(at)
-            try:
-                await act(scene)
-            finally:
-                if scene.pid:
-                    scene.kill()
-                    await asyncio.to_thread(os.waitpid, scene.pid, 0)
+    async def all_of_it(at: House) -> None:
+        scene = Scene(at)
+        try:
+            await act(scene)
+        finally:
+            if scene.pid:
+                scene.kill()
+                await asyncio.to_thread(os.waitpid, scene.pid, 0)
 
-    asyncio.run(all_of_it())
+    in_house(account, all_of_it)
 
 
 def goes_on(session: Session, tick: int, source_epoch: int = 1) -> None:
