@@ -66,14 +66,14 @@ def test_binary_output_is_kept_byte_for_byte(machine: PlainMachine):
 
 
 def test_a_timeout_ends_the_whole_group_and_is_124(machine: PlainMachine):
-    ran = sh(machine, "echo before; sleep 7001 & sleep 7002", seconds=3)
+    ran = sh(machine, "echo before; sleep 7001 & sleep 7002", seconds=6)
     assert (ran.code, ran.stdout) == (124, b"before\n")
     assert not alive(machine, "7001")
     assert not alive(machine, "7002")
 
 
 def test_a_program_that_ignores_term_is_killed(machine: PlainMachine):
-    ran = sh(machine, "trap '' TERM; echo deaf; while :; do sleep 0.1; done; : 7003", seconds=3)
+    ran = sh(machine, "trap '' TERM; echo deaf; while :; do sleep 0.1; done; : 7003", seconds=6)
     assert (ran.code, ran.stdout) == (124, b"deaf\n")
     assert not alive(machine, "7003")
 
