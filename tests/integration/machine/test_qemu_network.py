@@ -144,6 +144,7 @@ def test_nothing_else_can_be_reached_not_the_hosts_loopback_nor_its_other_addres
 @pytest.mark.skipif(not Isolation().wanted(), reason="isolating a machine needs root and its capabilities")
 def test_its_hypervisor_runs_in_no_network_and_has_the_tap_and_no_other_device(machine: Machine) -> None:
     pid = machine.inspect().pid
+    assert pid is not None
     assert open_files(pid).count("/dev/net/tun") == 1
     spaces = {os.stat(f"/proc/{who}/ns/net").st_ino for who in (pid, "self")} | {(machine.runtime.parent / "net" / "first").stat().st_ino}
     assert len(spaces) == 3, "the machine's network, its process's own, and the host's are three"
