@@ -7,6 +7,18 @@ from urllib.parse import quote, urlsplit
 from kombu.entity import Queue
 
 CONTROL = "control"
+#: What is looked at with every sweep, and what is at its own distance, in seconds.
+TURNS_OF_A_SWEEP = ("sweep", "fleet", "lifecycle", "webhooks", "accounts")
+TURNS = {
+    "housekeeping": 60,
+    "store_upkeep": 60,
+    "usage": 60,
+    "retention": 60,
+    "record": 3600,
+    "samples": 300,
+    "store_orphans": 6 * 3600,
+}
+LONGEST_WAIT = 3600
 
 
 def broker_url(redis_url: str) -> str:
@@ -52,38 +64,14 @@ def settings(redis_url: str, sweep_seconds: int) -> dict[str, Any]:
         "CELERY_ENABLE_UTC": True,
         "CELERY_TIMEZONE": "UTC",
         "CELERY_BEAT_SCHEDULER": "keepstate_site.beat:Scheduler",
-        "CELERY_BEAT_SCHEDULE": {
-            "sweep": {
-                "task": "workers.sweep",
-                "schedule": float(sweep_seconds),
-                "options": {"queue": CONTROL, "expires": sweep_seconds},  # a missed sweep is dropped, never piled up
-            },
-            "fleet": {
-                "task": "workers.fleet",
-                "schedule": float(sweep_seconds),
-                "options": {"queue": CONTROL, "expires": sweep_seconds},
-            },
-            "lifecycle": {
-                "task": "workers.lifecycle",
-                "schedule": float(sweep_seconds),
-                "options": {"queue": CONTROL, "expires": sweep_seconds},
-            },
-            "webhooks": {
-                "task": "workers.webhooks",
-                "schedule": float(sweep_seconds),
-                "options": {"queue": CONTROL, "expires": sweep_seconds},
-            },
-            "accounts": {
-                "task": "workers.accounts",
-                "schedule": float(sweep_seconds),
-                "options": {"queue": CONTROL, "expires": sweep_seconds},
-            },
-            "housekeeping": {"task": "workers.housekeeping", "schedule": 60.0, "options": {"queue": CONTROL, "expires": 60}},
-            "store_upkeep": {"task": "workers.store_upkeep", "schedule": 60.0, "options": {"queue": CONTROL, "expires": 60}},
-            "usage": {"task": "workers.usage", "schedule": 60.0, "options": {"queue": CONTROL, "expires": 60}},
-            "retention": {"task": "workers.retention", "schedule": 60.0, "options": {"queue": CONTROL, "expires": 60}},
-            "record": {"task": "workers.record", "schedule": 3600.0, "options": {"queue": CONTROL, "expires": 3600}},
-            "samples": {"task": "workers.samples", "schedule": 300.0, "options": {"queue": CONTROL, "expires": 300}},
-            "store_orphans": {"task": "workers.store_orphans", "schedule": 6 * 3600.0, "options": {"queue": CONTROL, "expires": 3600}},
-        },
+        "CELERY_BEAT_SCHEDULE": _schedule(sweep_seconds),
+    }
+
+
+def _schedule(sweep_seconds: int) -> dict[str, Any]:
+    """Each turn's doorbell: one that was missed is dropped, never piled up."""
+    often = dict.fromkeys(TURNS_OF_A_SWEEP, sweep_seconds)
+    return {
+        name: {"task": f"workers.{name}", "schedule": float(seconds), "options": {"queue": CONTROL, "expires": min(seconds, LONGEST_WAIT)}}
+        for name, seconds in {**often, **TURNS}.items()
     }

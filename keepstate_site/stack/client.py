@@ -50,18 +50,9 @@ def running(
     paths = prepare(root)
     with tempfile.TemporaryDirectory(prefix="keepstate-") as scratch, (paths.logs / "stack.log").open("wb") as log:
         ready_file = Path(scratch) / "ready.json"
-        argv = [sys.executable, "-m", "keepstate_site.stack", "up", "--var", str(paths.root), "--port", "0"]
-        argv += [
-            "--ready-file",
-            str(ready_file),
-            "--account",
-            account,
-            "--hosts",
-            str(hosts),
-            *(["--fake-provider"] if fake_provider else []),
-        ]
+        words = ["--var", str(paths.root), "--port", "0", "--ready-file", str(ready_file), "--account", account, "--hosts", str(hosts)]
         process = subprocess.Popen(
-            argv,
+            [sys.executable, "-m", "keepstate_site.stack", "up", *words, *(["--fake-provider"] if fake_provider else [])],
             cwd=PROJECT,
             env={**os.environ, **(env or {}), "PYTHONUNBUFFERED": "1"},
             stdin=subprocess.DEVNULL,
@@ -72,12 +63,16 @@ def running(
         try:
             yield _await_ready(process, ready_file, Path(log.name), paths.root)
         finally:
-            process.terminate()
-            try:
-                process.wait(STOP_SECONDS)
-            except subprocess.TimeoutExpired:
-                process.kill()  # the kernel ends its processes with it
-                process.wait()
+            _stop(process)
+
+
+def _stop(process: "subprocess.Popen[bytes]") -> None:
+    process.terminate()
+    try:
+        process.wait(STOP_SECONDS)
+    except subprocess.TimeoutExpired:
+        process.kill()  # the kernel ends its processes with it
+        process.wait()
 
 
 def _await_ready(process: "subprocess.Popen[bytes]", ready_file: Path, log: Path, root: Path) -> RunningStack:

@@ -39,12 +39,7 @@ def ask(
     sealed = [steering.packed(steering.seal(session.account_id, text)) for text in steers]
     session = operation.lock(session)
     operation.require_state(session, OperationKind.FORK)
-    running = session.runtime_state == SessionState.RUNNING
-    wanted = checkpoint_id or ("" if running else session.head_checkpoint_id)
-    if not wanted and not running:
-        raise NoCheckpoint(
-            "The session does not run and has no saved checkpoint to fork. Nothing was created.", next_action="Start another session."
-        )
+    wanted = checkpoint_id or _saved(session)
     return operation.accept(
         session=session,
         kind=OperationKind.FORK,
@@ -59,6 +54,17 @@ def ask(
             **({"steers": sealed} if sealed else {}),
         },
     )
+
+
+def _saved(session: Session) -> str:
+    """The checkpoint of a session that names none; empty: it runs, and is saved first. Raises NoCheckpoint."""
+    if session.runtime_state == SessionState.RUNNING:
+        return ""
+    if not session.head_checkpoint_id:
+        raise NoCheckpoint(
+            "The session does not run and has no saved checkpoint to fork. Nothing was created.", next_action="Start another session."
+        )
+    return session.head_checkpoint_id
 
 
 def _placement(session: Session, checkpoint_id: str) -> Placement:

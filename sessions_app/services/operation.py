@@ -13,7 +13,7 @@ from sessions_app.errors import Conflict, NotFound, ServiceError, WrongState
 from sessions_app.models import Account, Operation, RecordedRequest, Session
 from sessions_app.services import account as accounts
 from sessions_app.services import dispatch, quota
-from sessions_app.services.placement import Place
+from sessions_app.services.placement import Place, Placement
 from sessions_app.states import ALLOWED_FROM, EXCLUSIVE_KINDS, OPERATION_ACTIVE, OperationKind, SessionState
 
 #: What an idempotency key may be: visible ASCII, no blanks.
@@ -114,21 +114,35 @@ def accept(
     Prerequisite: the session was locked or made in the caller's transaction. Raises WrongState, Conflict, QuotaExceeded, and what
     `place` raises; then nothing was written.
     """
+    _require_may_begin(session, kind)
+    if not admitted:
+        quota.admit(session, kind, parameters or {})
+    operation = _written(session, kind, asked, place(), parameters=parameters or {}, max_attempts=max_attempts)
+    if not operation.waits_for:
+        dispatch.ring(operation)
+    return operation
+
+
+def _require_may_begin(session: Session, kind: OperationKind) -> None:
+    """Raises AccountClosing, WrongState, Conflict."""
     if kind not in accounts.WHILE_CLOSING:
         accounts.require_open(session.account_id)
     require_state(session, kind)
     if kind in EXCLUSIVE_KINDS and _exclusive(session) is not None:
         raise busy(session, kind)
-    if not admitted:
-        quota.admit(session, kind, parameters or {})
-    placement = place()
+
+
+def _written(
+    session: Session, kind: OperationKind, asked: Asked, placement: Placement, *, parameters: dict[str, Any], max_attempts: int
+) -> Operation:
+    """The row. Raises Conflict for an operation that excludes another one: the index has the last word."""
     try:
         with transaction.atomic():
-            operation = Operation.objects.create(
+            return Operation.objects.create(
                 account_id=session.account_id,
                 session=session,
                 kind=kind,
-                parameters=parameters or {},
+                parameters=parameters,
                 queue=placement.queue,
                 host_id=placement.host_id,
                 reserved_bytes=placement.reserved_bytes,
@@ -142,9 +156,6 @@ def accept(
             )
     except IntegrityError as error:
         raise busy(session, kind) from error
-    if not placement.waits_for:
-        dispatch.ring(operation)
-    return operation
 
 
 def active_of(sessions: Iterable[Session]) -> dict[str, Operation]:

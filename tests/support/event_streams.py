@@ -75,10 +75,19 @@ async def opened(
         if not message.get("more_body"):
             await stream.pieces.put(None)
 
+    stream.served = asyncio.ensure_future(application(_scope(path, plain, headers or {}), receive, send))
+    try:
+        await asyncio.wait_for(started.wait(), SECONDS)
+        yield stream
+    finally:
+        stream.left.set()
+        await asyncio.wait_for(stream.served, SECONDS)
+
+
+def _scope(path: str, plain: str, headers: dict[str, str]) -> Any:
     where, _, query = path.partition("?")
-    sent_headers = {"host": "testserver", "authorization": f"Bearer {plain}"}
-    sent_headers |= {name.replace("_", "-"): value for name, value in (headers or {}).items()}
-    scope: Any = {
+    sent = {"host": "testserver", "authorization": f"Bearer {plain}"} | {name.replace("_", "-"): value for name, value in headers.items()}
+    return {
         "type": "http",
         "asgi": {"version": "3.0"},
         "http_version": "1.1",
@@ -90,15 +99,8 @@ async def opened(
         "root_path": "",
         "client": ("127.0.0.1", 1),
         "server": ("testserver", 80),
-        "headers": [(name.encode(), value.encode()) for name, value in sent_headers.items()],
+        "headers": [(name.encode(), value.encode()) for name, value in sent.items()],
     }
-    stream.served = asyncio.ensure_future(application(scope, receive, send))
-    try:
-        await asyncio.wait_for(started.wait(), SECONDS)
-        yield stream
-    finally:
-        stream.left.set()
-        await asyncio.wait_for(stream.served, SECONDS)
 
 
 async def in_database(act: Callable[[], T]) -> T:

@@ -119,12 +119,8 @@ def fleet(
         beside = opened.enter_context(provider())
         postgres, redis = opened.enter_context(servers(root / "servers"))
         env = {**os.environ, **stack_environment(root, switch), **SHORT, **dict.fromkeys(PROVIDERS, beside.url)}
-        env |= {
-            "DATABASE_URL": postgres.url,
-            "REDIS_URL": redis.url,
-            "CHECKPOINT_STORE_URL": (var / "store").as_uri(),
-            **(environment or {}),
-        }
+        env |= {"DATABASE_URL": postgres.url, "REDIS_URL": redis.url, "CHECKPOINT_STORE_URL": (var / "store").as_uri()}
+        env |= environment or {}
         server = None
         if s3:
             (root / "s3").mkdir()
@@ -132,25 +128,19 @@ def fleet(
             env |= store_on(server)
         front = opened.enter_context(running(var, env=env, hosts=0))
         opened.callback(_end, var)
-        there = {name: HostProcess(name, front.root, env) for name in hosts}
-        for host in there.values():
-            host.start(wait=False)
-        for host in there.values():
-            host.ready()
+        there = _take_work({name: HostProcess(name, front.root, env) for name in hosts})
         client = Client(front.url, front.token, poll_share=0.25)
-        yield FleetRoom(
-            client,
-            front.root,
-            root / "crash",
-            root / "bin",
-            beside,
-            switch,
-            hosts=there,
-            postgres=postgres,
-            redis=redis,
-            environment=env,
-            s3=server,
-        )
+        places = (front.root, root / "crash", root / "bin")
+        yield FleetRoom(client, *places, beside, switch, hosts=there, postgres=postgres, redis=redis, environment=env, s3=server)
+
+
+def _take_work(hosts: dict[str, HostProcess]) -> dict[str, HostProcess]:
+    """They start beside each other."""
+    for host in hosts.values():
+        host.start(wait=False)
+    for host in hosts.values():
+        host.ready()
+    return hosts
 
 
 def store_on(server: S3Server) -> dict[str, str]:
