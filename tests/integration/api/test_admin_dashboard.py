@@ -17,7 +17,7 @@ from django.urls import reverse
 
 from checkpoints_app.models import Sweep
 from checkpoints_app.states import CheckpointState
-from keepstate_site.console_pages.figures import fleet, operations
+from keepstate_site.console_pages.figures import clock, fleet, operations
 from sessions_app.models import Account, AccountQuota, AccountUsage, Operation, Sample, Session
 from sessions_app.services import sample
 from sessions_app.states import OperationKind, OperationState, SessionState
@@ -100,9 +100,9 @@ def test_a_failure_is_told_by_our_words_and_leads_to_its_page(owner: Tenant, adm
 
 
 def test_resume_times_are_the_medians_and_tails_of_those_that_succeeded(owner: Tenant, admin_client: Client) -> None:
-    session = session_row(owner.account)
+    session, moment = session_row(owner.account), clock.now()
     for seconds in (1, 2, 3):
-        done = operation(session, OperationKind.RESUME)
+        done = operation(session, OperationKind.RESUME, accepted_at=moment)
         Operation.objects.filter(id=done.id).update(finished_at=F("accepted_at") + timedelta(seconds=seconds))
     operation(session, OperationKind.RESUME, state="failed", accepted_at=Now() - timedelta(seconds=3000))
     shown = panel(admin_client, "resumes", span="7d")
@@ -111,13 +111,15 @@ def test_resume_times_are_the_medians_and_tails_of_those_that_succeeded(owner: T
 
 
 def test_saves_and_samples_fall_into_their_slots(owner: Tenant, admin_client: Client) -> None:
-    session = session_row(owner.account)
-    operation(session)
-    operation(session, accepted_at=Now() - timedelta(hours=1))
-    operation(session, state="failed")
+    """All of the moment that the page is of, which stands still within a transaction: a slot that ends meanwhile divides nothing."""
+    session, moment = session_row(owner.account), clock.now()
+    operation(session, accepted_at=moment)
+    operation(session, accepted_at=moment - timedelta(hours=1))
+    operation(session, state="failed", accepted_at=moment)
     assert "saved: last 1, greatest 1; failed: last 1" in panel(admin_client, "saves")
     AccountUsage.objects.create(account=owner.account, stored_bytes=5 << 30)
     assert sample.take() >= 2
+    Sample.objects.update(at=moment)
     Sample.objects.create(gauge=sample.RUNNING_MACHINES, at=Now() - timedelta(hours=30), value=9)
     assert "last 1, greatest 1" in panel(admin_client, "machines")
     assert "greatest 9" in panel(admin_client, "machines", span="7d")
