@@ -17,7 +17,7 @@ from keepstate_site.schema.patience import Patience
 from tests.support.waiting import until
 
 pytestmark = pytest.mark.django_db(transaction=True)
-LONG = 20
+LONG = 60
 
 
 @pytest.fixture(autouse=True)
@@ -32,7 +32,7 @@ def next_release(settings: Settings) -> Iterator[None]:
 
 
 @contextmanager
-def other_connection(options: str = "-c statement_timeout=5000") -> Iterator[psycopg.Connection[Any]]:
+def other_connection(options: str = "-c statement_timeout=30000") -> Iterator[psycopg.Connection[Any]]:
     """A client of the same database that gives up, instead of waiting for ever, what it is kept from."""
     with psycopg.connect(**connection.get_connection_params() | {"options": options}, autocommit=True) as other:
         yield other
