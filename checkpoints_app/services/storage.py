@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cache
 
 from django.core.files.storage import FileSystemStorage, storages
+from django.db import connection
 from django.db.models import QuerySet
 
 from checkpoints_app.models import AccountKey, Manifest, Pack
@@ -120,8 +121,17 @@ def _landmarks(keys: "QuerySet[AccountKey]", of_packs: "QuerySet[Pack]", of_mani
 
 
 def generations(pack_ids: Sequence[str]) -> dict[str, int]:
-    """Where each of these packs is now, for a reader that follows them (`checkpoints_app.store.generations`)."""
-    return dict(Pack.objects.filter(id__in=pack_ids).values_list("id", "generation"))
+    """Where each of these packs is now, for a reader that follows them (`checkpoints_app.store.generations`).
+
+    A thread that has no connection to the database has none afterwards. A restore asks from threads of its own, which end with it, and no
+    pool gets back what such a thread has kept.
+    """
+    had_one = connection.connection is not None
+    try:
+        return dict(Pack.objects.filter(id__in=pack_ids).values_list("id", "generation"))
+    finally:
+        if not had_one:
+            connection.close()
 
 
 def remove_abandoned() -> int:

@@ -142,6 +142,21 @@ def test_a_restore_whose_packs_are_rewritten_under_it_reads_the_next_generation(
     shelf.assert_exact()
 
 
+def test_a_reader_that_follows_a_pack_in_a_thread_of_its_own_leaves_no_connection_to_the_database(shelf: Shelf) -> None:
+    """Such a thread ends with what it reads, and a connection that nobody gives back is one less for the process."""
+    shelf.save(shelf.session(), IMAGE)
+    assert connection.connection is not None
+    assert storage.generations([]) == {}
+    assert connection.connection is not None, "who has one keeps it"
+    packs = list(Pack.objects.values_list("id", flat=True))
+
+    def follow(_: int) -> tuple[set[str], bool]:
+        found = storage.generations(packs)
+        return set(found), connection.connection is None
+
+    assert at_once(1, follow) == [(set(packs), True)]
+
+
 def test_two_erasures_of_one_session_at_once_leave_nothing(shelf: Shelf) -> None:
     session = shelf.session()
     shelf.save(session, IMAGE)
