@@ -12,6 +12,7 @@ from xdist.scheduler import LoadFileScheduling
 from tests.support.database_copy import use_copy
 from tests.support.kept import let_tests_empty_tables
 from tests.support.outside_data import remove_below
+from tests.support.remembered import forget_what_tests_change
 
 if TYPE_CHECKING:
     from tests.support.seaweed import S3Server
@@ -23,6 +24,7 @@ settings.register_profile(
 settings.register_profile("thorough", max_examples=1000, deadline=None)  # pytest --hypothesis-profile=thorough
 settings.load_profile("suite")
 let_tests_empty_tables()
+forget_what_tests_change()
 
 
 #: Gates share a stack that takes ten seconds of processor time to start: their files run on one process, in two halves of like length.
