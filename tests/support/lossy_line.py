@@ -16,6 +16,7 @@ class LossyLine:
     upstream: str
     endpoint: str = ""
     passed: int = 0  # bytes of answers
+    asked_in_vain: set["_Handler"] = field(default_factory=set)  # connections that were lost, and on which something came
     _open: set["_Handler"] = field(default_factory=set)
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
@@ -48,7 +49,9 @@ class _Handler(BaseRequestHandler):
         """Until the source ends, which a lost connection is told of by its client alone."""
         with suppress(OSError):
             while piece := source.recv(_PIECE_BYTES):
-                if not self.lost:
+                if self.lost:
+                    self.server.line.asked_in_vain.add(self)
+                else:
                     target.sendall(piece)
                     self.server.line.passed += len(piece) if answers else 0
         if not (answers and self.lost):
