@@ -10,11 +10,11 @@ from typing import Any
 import pytest
 
 from keepstate_site.client import Refused
-from tests.gates.fleet.host import HostProcess
 from tests.gates.fleet.loss import (
     ANSWERS_SECONDS,
     ENDED_SECONDS,
     NOTICED_SECONDS,
+    begun,
     goes_on_elsewhere,
     is_lost,
     only,
@@ -73,14 +73,6 @@ def mended(lossy: FleetRoom) -> Iterator[FleetRoom]:
     for row in lossy.client.get("/api/v2/sessions?source=fleet&limit=100")["items"]:
         with suppress(Refused, TimeoutError):  # the fleet's end ends whatever is left
             Subject(lossy, row["id"]).delete()
-
-
-def begun(room: FleetRoom, host: HostProcess, start: Callable[[], Subject]) -> Subject:
-    only(room, host)
-    subject = start()
-    only(room, None)
-    assert place(subject).host_id == host.id
-    return subject
 
 
 def heap(subject: Subject) -> str:

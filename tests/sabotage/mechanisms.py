@@ -210,6 +210,15 @@ def the_store_is_asked_once() -> list[Swap]:
     return [(storage, "backend", asked_once)]
 
 
+def a_silent_vm_worker_is_not_missed() -> list[Swap]:
+    """A host takes work as long as any of its workers is heard of."""
+    from django.db.models import Q
+
+    from workers.host import liveness
+
+    return [(liveness, "vm_is_silent", lambda: Q(id=""))]
+
+
 MECHANISMS: Mapping[str, Callable[[], list[Swap]]] = {
     "resume_boots_afresh": resume_boots_afresh,
     "resumes_the_first_checkpoint": resumes_the_first_checkpoint,
@@ -227,4 +236,5 @@ MECHANISMS: Mapping[str, Callable[[], list[Swap]]] = {
     "records_are_not_understood": records_are_not_understood,
     "attempts_end_with_the_connection": attempts_end_with_the_connection,
     "the_store_is_asked_once": the_store_is_asked_once,
+    "a_silent_vm_worker_is_not_missed": a_silent_vm_worker_is_not_missed,
 }

@@ -1,5 +1,6 @@
 """What a test of a lost host looks at: where a session lives, whether a host counts as lost, and what was published."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from tests.gates.fleet.host import HostProcess
@@ -34,6 +35,15 @@ def fleet_of(subject: Subject) -> FleetRoom:
 def only(room: FleetRoom, host: HostProcess | None) -> None:
     """New sessions are placed on that host alone, or with None on any."""
     room.postgres.rows("UPDATE workers_host SET draining = %s AND id <> %s RETURNING id", host is not None, host.id if host else "")
+
+
+def begun(room: FleetRoom, host: HostProcess, start: Callable[[], Subject]) -> Subject:
+    """A session that was placed on that host."""
+    only(room, host)
+    subject = start()
+    only(room, None)
+    assert place(subject).host_id == host.id
+    return subject
 
 
 def is_lost(room: FleetRoom, host: HostProcess) -> bool:
