@@ -42,7 +42,7 @@ def vm_worker_standing_still(host: HostProcess) -> Iterator[None]:
 def asked_for(room: FleetRoom) -> Subject:
     """A session, without waiting for it."""
     _, answer = room.client.call("POST", "/api/sessions", {"Image": "tiny"})
-    return Subject(room, str(answer["id"]))
+    return Subject(room, str(room.operation(answer["operation_id"])["session_id"]))
 
 
 def placed_on(room: FleetRoom, subject: Subject) -> str:

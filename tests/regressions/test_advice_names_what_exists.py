@@ -15,7 +15,7 @@ TEXTS = [*PRODUCT, ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 
 def test_every_command_that_a_text_names_is_one_of_the_launchers() -> None:
     launcher = (ROOT / "keepstate").read_text()
-    known = set(re.findall(r"^    ([a-z |]+)\)$", launcher, re.MULTILINE))
+    known = set(re.findall(r"^ {4}([a-z][a-z |]*)\)", launcher, re.MULTILINE))
     commands = {word.strip() for line in known for word in line.split("|")} | {"help"}
     named = {(path.name, word) for path in TEXTS for word in re.findall(r"\./keepstate ([a-z]+)", path.read_text())}
     assert {"demo", "doctor"} <= {word for _, word in named}

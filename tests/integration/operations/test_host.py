@@ -98,6 +98,8 @@ def test_a_worker_is_heard_of_as_what_it_is_by_its_start_and_by_its_beats(
 
     monkeypatch.setattr("workers.host.heartbeat.BEAT_SECONDS", 0.05)
     monkeypatch.setattr(run_worker, "serve_relay", lambda: None)
+    monkeypatch.setattr(run_worker.storage_s3, "be_patient", lambda: None)  # this process lives on, and other tests wait for a store
+    monkeypatch.setattr(run_worker.worker_process_init, "connect", lambda *_, **__: None)
     monkeypatch.setattr(run_worker.Command, "_serve", serve)
     call_command("run_worker", kind)
     assert seen == [heard, heard]

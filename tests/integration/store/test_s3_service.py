@@ -12,6 +12,7 @@ from pytest_django.fixtures import Settings
 
 from checkpoints_app.services import storage, storage_s3
 from checkpoints_app.store import StoreError, UnavailableError
+from checkpoints_app.store.backends.s3 import Patience
 from keepstate_site.settings.store import checkpoint_storage
 from tests.support import s3_faults as faults
 from tests.support.s3_proxy import FaultProxy
@@ -96,7 +97,8 @@ def test_credentials_come_from_their_file_where_the_environment_has_none(s3_serv
 
 
 @pytest.mark.parametrize("wrong", ["location", "bucket", "key"])
-def test_no_error_and_no_log_line_holds_a_secret(configured, settings, s3_server, wrong, caplog):
+def test_no_error_and_no_log_line_holds_a_secret(configured, settings, s3_server, wrong, caplog, monkeypatch):
+    monkeypatch.setattr("checkpoints_app.store.backends.s3.BRIEF", Patience(seconds=0.5))
     options = settings.STORAGES["checkpoints"]["OPTIONS"]
     changed = {
         "location": {"endpoint_url": "http://127.0.0.1:9"},
