@@ -5,10 +5,12 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from celery.signals import worker_process_init
 from django.core.management import call_command
 from django.db.models.functions import Now
 from pytest_django.fixtures import Settings
 
+from checkpoints_app.services import storage_s3
 from sessions_app.errors import FleetUnavailable
 from tests.integration.operations.conftest import forget_caches
 from tests.integration.operations.world import HOST, World
@@ -98,8 +100,8 @@ def test_a_worker_is_heard_of_as_what_it_is_by_its_start_and_by_its_beats(
 
     monkeypatch.setattr("workers.host.heartbeat.BEAT_SECONDS", 0.05)
     monkeypatch.setattr(run_worker, "serve_relay", lambda: None)
-    monkeypatch.setattr(run_worker.storage_s3, "be_patient", lambda: None)  # this process lives on, and other tests wait for a store
-    monkeypatch.setattr(run_worker.worker_process_init, "connect", lambda *_, **__: None)
+    monkeypatch.setattr(storage_s3, "be_patient", lambda: None)  # this process lives on, and other tests wait for a store
+    monkeypatch.setattr(worker_process_init, "connect", lambda *_, **__: None)
     monkeypatch.setattr(run_worker.Command, "_serve", serve)
     call_command("run_worker", kind)
     assert seen == [heard, heard]
