@@ -13,6 +13,7 @@ from tests.gates.fleet import processes
 from tests.gates.fleet.host import HostProcess
 from tests.gates.fleet.mounts import below
 from tests.gates.fleet.room import FleetRoom, fleet
+from tests.gates.fleet.servers import Postgres
 from tests.gates.room import Subject
 from tests.support.waiting import until
 
@@ -65,8 +66,7 @@ def servers_can_be_taken_away_and_brought_back(room: FleetRoom) -> None:
     with pytest.raises(psycopg.OperationalError):
         room.postgres.rows(sessions)
     room.postgres.start()
-    room.postgres.kill()
-    room.postgres.start()
+    a_crash_takes_nothing_that_was_committed(room.postgres)
     assert room.postgres.rows(sessions) == before
     assert room.s3 is not None
     client = make_client(room.s3.place())
@@ -76,6 +76,17 @@ def servers_can_be_taken_away_and_brought_back(room: FleetRoom) -> None:
         client.list_buckets()
     room.s3.start()
     assert client.list_objects_v2(Bucket=room.s3.place().bucket)["KeyCount"] == kept > 0
+
+
+def a_crash_takes_nothing_that_was_committed(postgres: Postgres) -> None:
+    """Or a gate would take for a fault of ours what its own server has forgotten."""
+    with postgres.connect() as client:
+        client.execute("CREATE TABLE kept (n integer)")
+        for n in range(100):
+            client.execute("INSERT INTO kept VALUES (%s)", [n])
+        postgres.kill()
+    postgres.start()
+    assert postgres.rows("SELECT count(*) FROM kept") == [(100,)]
 
 
 def parts_of_the_front_can_be_killed_and_paused(room: FleetRoom) -> None:
