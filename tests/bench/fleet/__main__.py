@@ -19,7 +19,7 @@ METHOD = (
     "it. Answers again: from a fault's begin to the next right answer of each session that it touched, asked for by clients that are "
     "busy with others too; how long the fault lasts is in it (beside: how often it came, sessions touched, seconds it lasted, answers "
     "while it lasted); a session that was deleted before has none. Away: from the begin of a move's save to the guest's answer on the "
-    "other host. Short times as in the gates: lease 3 s, a host is silent after 3 s and lost after 5."
+    "other host. Short times as in the gates: lease 6 s, a host is silent after 3 s and lost after 5."
 )
 
 
