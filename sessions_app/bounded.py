@@ -7,6 +7,8 @@ A restart breaks all connections at once. A pool that finds them one by one keep
 between two looks; and a pool that trusts a connection for a while gives it out broken, each to a caller of its own.
 """
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import cache
 from time import monotonic
 from typing import Any, TypeVar
@@ -41,10 +43,28 @@ def reconnect_steadily() -> None:
 _exchanged: WeakKeyDictionary[Any, float] = WeakKeyDictionary()
 
 
-def _to_exchange(connection: Any, made: float) -> Any | None:
-    """The pool of a broken connection, unless it has exchanged the others since this one was made: what ended one has ended them all."""
+class _Made:
+    def __init__(self, *arguments: Any, **options: Any):
+        super().__init__(*arguments, **options)
+        self.made = monotonic()
+
+
+@contextmanager
+def _within(connection: Any, seconds: float, timeout: float | None) -> Iterator[None]:
+    """Raises Silent in the library's place, unless it was the caller's own time that is over."""
+    try:
+        yield
+    except _WaitTimeout:
+        if timeout is not None:
+            raise
+        connection.pgconn.finish()  # its answer may still come, and must not be taken for another question's
+        raise Silent(seconds) from None
+
+
+def _to_exchange(connection: Any) -> Any | None:
+    """The pool of a connection that broke, unless it has exchanged the others since this one was made: what ended one ended them all."""
     pool = getattr(connection, "_pool", None)  # the library sets it on what a pool gives out, and has no public name for it
-    if pool is None or _exchanged.get(pool, 0.0) > made:
+    if not connection.closed or pool is None or _exchanged.get(pool, 0.0) > connection.made:
         return None
     _exchanged[pool] = monotonic()
     return pool
@@ -54,27 +74,15 @@ def _to_exchange(connection: Any, made: float) -> Any | None:
 def bounded(seconds: float) -> type[Connection[Any]]:
     """A class of connections on which no exchange with the server takes longer. Each raises Silent then."""
 
-    class Bounded(Connection[TupleRow]):
-        def __init__(self, *arguments: Any, **options: Any):
-            super().__init__(*arguments, **options)
-            self._made = monotonic()
-
+    class Bounded(_Made, Connection[TupleRow]):
         def wait(self, gen: PQGen[T], interval: float = _LOOK_SECONDS, timeout: float | None = None) -> T:
-            lost: OperationalError
             try:
-                return super().wait(gen, interval, seconds if timeout is None else timeout)
-            except _WaitTimeout:
-                if timeout is not None:
-                    raise
-                self.pgconn.finish()  # its answer may still come, and must not be taken for another question's
-                lost = Silent(seconds)
-            except OperationalError as error:
-                if not self.closed:
-                    raise
-                lost = error
-            if pool := _to_exchange(self, self._made):
-                pool.drain()
-            raise lost from None
+                with _within(self, seconds, timeout):
+                    return super().wait(gen, interval, seconds if timeout is None else timeout)
+            except OperationalError:
+                if pool := _to_exchange(self):
+                    pool.drain()
+                raise
 
     return Bounded
 
@@ -83,26 +91,14 @@ def bounded(seconds: float) -> type[Connection[Any]]:
 def bounded_async(seconds: float) -> type[AsyncConnection[TupleRow]]:
     """As `bounded`."""
 
-    class BoundedAsync(AsyncConnection[TupleRow]):
-        def __init__(self, *arguments: Any, **options: Any):
-            super().__init__(*arguments, **options)
-            self._made = monotonic()
-
+    class BoundedAsync(_Made, AsyncConnection[TupleRow]):
         async def wait(self, gen: PQGen[T], interval: float = _LOOK_SECONDS, timeout: float | None = None) -> T:  # noqa: ASYNC109
-            lost: OperationalError
             try:
-                return await super().wait(gen, interval, seconds if timeout is None else timeout)
-            except _WaitTimeout:
-                if timeout is not None:
-                    raise
-                self.pgconn.finish()
-                lost = Silent(seconds)
-            except OperationalError as error:
-                if not self.closed:
-                    raise
-                lost = error
-            if pool := _to_exchange(self, self._made):
-                await pool.drain()
-            raise lost from None
+                with _within(self, seconds, timeout):
+                    return await super().wait(gen, interval, seconds if timeout is None else timeout)
+            except OperationalError:
+                if pool := _to_exchange(self):
+                    await pool.drain()
+                raise
 
     return BoundedAsync
